@@ -94,7 +94,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --skip-unsupported --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -714,7 +714,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__plan)
-            opts="-h --preset --set --scale --store --parts --pilot --within --prices --json --help"
+            opts="-h --preset --set --scale --durability --skip-unsupported --store --parts --pilot --within --prices --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -729,6 +729,10 @@ _storebench() {
                     return 0
                     ;;
                 --scale)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --durability)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -790,7 +794,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --keep --compare-answers --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --durability --skip-unsupported --keep --compare-answers --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -809,6 +813,10 @@ _storebench() {
                     return 0
                     ;;
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --durability)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -56,12 +56,14 @@ complete -c storebench -n "__fish_storebench_using_subcommand run" -l preset -d 
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l store -d 'Measure this store instead of the study\'s stores; repeatable' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l durability -d 'Durability of acknowledged writes, at least: none, os, fsync or majority [default: the study\'s, or else the strongest of fsync, os and none that the store guarantees]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l resume -d 'Resume the run in this folder: keep completed trials and run the rest' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l prices -d 'Compute costs with this price sheet (TOML); see docs/cost.md' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l part -d 'Run only this part of the study, such as 2/8, into the folder --out, which is new for each run' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l start-at -d 'When the first phase begins, such as 2026-11-26T10:00:00Z or @1795687200; PHASE= for a later phase; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l out -d 'Folder in which to create a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l live -d 'Serve the report during the run, at an address such as 127.0.0.1:8080' -r
+complete -c storebench -n "__fish_storebench_using_subcommand run" -l skip-unsupported -d 'On each store, leave out what it does not support'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l keep -d 'Keep the documents that Storebench loaded before'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l compare-answers -d 'Compare what the stores answer to each operation of a replayed trace'
 complete -c storebench -n "__fish_storebench_using_subcommand run" -l manage-servers -d 'Run the study\'s commands that start, stop and kill servers'
@@ -104,7 +106,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l on-disco
 end\t'End the run, keep the results so far and exit with 3'"
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l streams -d 'Keys that each worker uses [default: independent; with --ledger, disjoint]' -r -f -a "independent\t'Every worker draws from all keys'
 disjoint\t'Each worker draws from its own share of the keys'"
-complete -c storebench -n "__fish_storebench_using_subcommand bench" -l durability -d 'Durability of acknowledged writes: none, os, fsync or majority [default: the strongest of fsync, os and none that the store guarantees]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l durability -d 'Durability of acknowledged writes, at least: none, os, fsync or majority [default: the study\'s, or else the strongest of fsync, os and none that the store guarantees]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l consistency -d 'Consistency of reads [default: strong if the store guarantees it]' -r -f -a "stale-ok\t'May miss recent writes'
 session\t'Sees the writes of this session'
 strong\t'Sees every acknowledged write'"
@@ -115,6 +117,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l live -d 
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-bad-lines -d 'With --from: skip and count lines that are not JSON objects'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l no-load -d 'Measure the documents that an earlier bench or run loaded'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l pin-workers -d 'Keep each worker on one processor of its own'
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l skip-unsupported -d 'On each store, leave out what it does not support'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l ledger -d 'Record every acknowledged version and read them all back at the end'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l force -d 'Overwrite the --save-study file'
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l into-existing -d 'Add to a database that contains your own data'
@@ -174,7 +177,7 @@ delete\t'Remove the document with its key'
 merge\t'Merge it into the stored document (JSON Merge Patch, RFC 7396)'
 counter\t'Add its integer (see --value) to the stored one'
 touch\t'Let the stored document expire (see --expiry)'"
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l durability -d 'Durability of acknowledged writes, such as none, os, fsync or majority [default: fsync, or the strongest below it that the store guarantees]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l durability -d 'Durability of acknowledged writes, at least: none, os, fsync or majority [default: fsync, or the strongest below it that the store guarantees]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-format -d 'Format of the target file: jsonl, json, csv, tsv, parquet or arrow [default: by its name]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key-field -d 'Field that receives the key in files [default: _id]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l key -d 'Key of each record: a field (`id`, `address.zip`) or a template (`{user}-{book}`, `{uuid}`, `{seq}`) [default: in a file the field `_id`, in a store the document\'s key]' -r
@@ -269,11 +272,13 @@ complete -c storebench -n "__fish_storebench_using_subcommand check" -s h -l hel
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l preset -d 'Use one of the study\'s presets, such as laptop' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l set -d 'Change one value of the study, such as phases.mixed.rate=500; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l scale -d 'Multiply the number of documents by this factor [default: the preset\'s, or 1]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l durability -d 'Durability of acknowledged writes, at least: none, os, fsync or majority [default: the study\'s, or else the strongest of fsync, os and none that the store guarantees]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l store -d 'Plan for this store instead of the study\'s stores; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l parts -d 'Also show the share of each part, if the study is run in this many parts' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l pilot -d 'Say how many rounds the study needs, from how much the rounds of this run of it differ' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l within -d 'How narrow intervals should be, with --pilot' -r
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l prices -d 'Estimate costs with this price sheet (TOML); see docs/cost.md' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand plan" -l skip-unsupported -d 'On each store, leave out what it does not support'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -l json -d 'Print the plan as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand stores" -l json -d 'Print the list as one JSON document'

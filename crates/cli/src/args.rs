@@ -4,6 +4,7 @@ mod compare;
 mod copy;
 mod copy_columns;
 mod copy_records;
+mod fit;
 mod init;
 mod parts;
 mod report;
@@ -12,6 +13,7 @@ pub(crate) use compare::{CompareArgs, CompareFormat};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
+pub(crate) use fit::FitArgs;
 pub(crate) use init::{CompletionsArgs, InitArgs, Shell};
 pub(crate) use parts::{MergeArgs, PartArgs};
 pub(crate) use report::ReportArgs;
@@ -22,7 +24,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use storebench_engine::store::{Durability, ReadConsistency};
+use storebench_engine::store::ReadConsistency;
 use storebench_study::Part;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_study::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
@@ -179,6 +181,9 @@ pub(crate) struct RunArgs {
     /// Measure this store instead of the study's stores; repeatable
     #[arg(long = "store", value_name = "[NAME=]URL")]
     pub(crate) stores: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) fit: FitArgs,
 
     /// Keep the documents that Storebench loaded before
     ///
@@ -354,10 +359,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, help_heading = "Client")]
     pub(crate) streams: Option<StreamsArg>,
 
-    /// Durability of acknowledged writes: none, os, fsync or majority [default: the strongest of fsync, os
-    /// and none that the store guarantees]
-    #[arg(long, value_name = "LEVEL", help_heading = "Guarantees")]
-    pub(crate) durability: Option<Durability>,
+    #[command(flatten)]
+    pub(crate) fit: FitArgs,
 
     /// Consistency of reads [default: strong if the store guarantees it]
     #[arg(long, value_enum, help_heading = "Guarantees")]
@@ -601,6 +604,9 @@ fn budget(text: &str) -> Result<usize, String> {
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) study: StudyArgs,
+
+    #[command(flatten)]
+    pub(crate) fit: FitArgs,
 
     /// Plan for this store instead of the study's stores; repeatable
     #[arg(long = "store", value_name = "[NAME=]URL")]

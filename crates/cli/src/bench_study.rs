@@ -148,7 +148,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
             batch: Some(args.batch),
             workers,
             pin_workers: args.pin_workers,
-            durability: args.durability,
+            durability: args.fit.durability,
             timeout: args.timeout,
             on_disconnect: args.on_disconnect.into(),
             ..Phase::named("load")
@@ -301,7 +301,7 @@ fn measured(args: &BenchArgs, workers: u32) -> Phase {
         think: args.think,
         duration,
         operations: args.operations,
-        durability: args.durability,
+        durability: args.fit.durability,
         consistency: args.consistency.map(Into::into),
         timeout: args.timeout,
         on_disconnect: args.on_disconnect.into(),

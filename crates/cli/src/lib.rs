@@ -19,11 +19,12 @@ mod signals;
 mod stores;
 mod stores_page;
 mod studies;
+mod studies_table;
 mod transfers;
 mod verbs;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -45,6 +46,15 @@ pub fn command() -> Command {
 /// If a driver for the list cannot be created.
 pub fn stores_page() -> Result<String, String> {
     stores_page::page().map_err(|failure| failure.message)
+}
+
+/// The table of studies by stores of `docs/studies.md`, in Markdown. `examples` is the folder of example studies.
+///
+/// # Errors
+///
+/// If a study cannot be read, or a driver cannot be created.
+pub fn studies_table(examples: &Path) -> Result<String, String> {
+    studies_table::table(examples).map_err(|failure| failure.message)
 }
 
 /// How this program is started, if not by the file that runs.

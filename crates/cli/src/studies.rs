@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_engine::store::AnyStore;
+use storebench_engine::store::{AnyStore, DurabilityRequest};
 use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compile_documents};
 use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
@@ -140,6 +140,13 @@ impl Opened {
         Ok(())
     }
 
+    /// Sets the durability of every phase that writes, and of those that name one.
+    pub(crate) fn set_durability(&mut self, asked: Option<DurabilityRequest>) -> Result<(), Failure> {
+        let Some(asked) = asked else { return Ok(()) };
+        let concerned = self.study.phases.iter().filter(|phase| phase.writes() || phase.durability.is_some());
+        self.set(concerned.map(|phase| format!("phases.{}.durability={}", phase.name, asked.written())).collect())
+    }
+
     /// The folder that relative paths in the study start from.
     fn base(&self) -> &Path {
         self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -222,6 +229,7 @@ impl Opened {
             study,
             documents,
             scale,
+            left_out: Vec::new(),
         })
     }
 }

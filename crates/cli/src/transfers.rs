@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use storebench_documents::Documents;
 use storebench_engine::Stop;
-use storebench_engine::store::{SAMPLES_A_RANGE, StoreError};
+use storebench_engine::store::{DurabilityRequest, SAMPLES_A_RANGE, StoreError};
 use storebench_lab::run::{TransferProgress, TransferRequest, Transferred, Transfers};
 use storebench_results::TasksResult;
 use storebench_study::workload::CopyDirection;
@@ -78,7 +78,7 @@ fn copy_in(
         prepared: Some(request.collection),
         batch: request.batch.map(|n| n as usize),
         in_flight: request.in_flight,
-        durability: Some(request.durability),
+        durability: Some(DurabilityRequest::Exactly(request.durability)),
         access: Access { timeout: request.timeout, ..Access::default() },
         ..StoreSinkOptions::new(request.documents.name())
     };

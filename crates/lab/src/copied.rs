@@ -176,6 +176,7 @@ fn of_files() -> Capabilities {
     use storebench_engine::store::{Durability, ReadConsistency};
     Capabilities {
         durability: vec![(Durability::FSYNC, "each part of a file is synced before it counts as done")],
+        shipped_durability: Durability::FSYNC,
         consistency: vec![(ReadConsistency::Strong, "files")],
         embedded: true,
         ..Capabilities::default()

@@ -55,8 +55,10 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
         known.push((at, of.clone()));
         of
     };
+    // Phases and documents are told as the study has them, if some store runs all of it.
+    let whole = configurations.iter().position(|of| of.request.left_out.is_empty()).unwrap_or(0);
     let (mut planned, mut first) = (Vec::with_capacity(configurations.len()), None);
-    for Outline { request, description } in configurations {
+    for (position, Outline { request, description }) in configurations.iter().enumerate() {
         let collections = collections_of(request);
         let phases: Vec<PlannedPhase> = request
             .study
@@ -70,17 +72,20 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
             url: description.url.clone(),
             values: request.values.clone(),
             control: request.control,
+            left_out: request.left_out.clone(),
             documents: sum(phases.iter().filter(|p| p.loads).filter_map(|p| p.documents)),
             estimate: estimate(&request.study, &collections, &phases),
         });
-        first.get_or_insert((collections, phases, request.scale));
+        if position == whole {
+            first = Some((collections, phases, request.scale));
+        }
     }
     let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
     let mut trials = plan_trials(study, &planned, &load_groups(study, configurations));
     if !study.hosts.is_empty() {
         take_turns(study, all, &mut trials);
     }
-    let mut estimate = whole(study, &planned, &load_groups(study, configurations));
+    let mut estimate = estimate_of_run(study, &planned, &load_groups(study, configurations));
     estimate.files_bytes = files_bytes(configurations);
     Plan {
         title: redact(&study.title),
@@ -331,7 +336,7 @@ fn take_turns(study: &Study, configurations: &[Outline<'_>], trials: &mut [Plann
 }
 
 /// The estimate for all trials. If configurations share a database, the first one loads it in each round.
-fn whole(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Estimate {
+fn estimate_of_run(study: &Study, configurations: &[PlannedConfiguration], groups: &[usize]) -> Estimate {
     let mut all = Estimate::default();
     let (fewest, most) = (f64::from(study.repeats.least()), f64::from(study.repeats.most()));
     for (position, configuration) in configurations.iter().enumerate() {

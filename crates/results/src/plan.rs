@@ -129,10 +129,27 @@ pub struct PlannedConfiguration {
     /// Whether it repeats the first configuration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
+    /// What the store does not support, and was therefore left out on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// Documents that it loads.
     pub documents: u64,
     /// Rough estimate of time and disk space for one of its trials.
     pub estimate: Estimate,
+}
+
+/// A part of the study that was left out on a store.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct LeftOut {
+    /// The phase, unless it is an index.
+    pub phase: Option<String>,
+    /// The operation, unless it is the whole phase or an index.
+    pub operation: Option<String>,
+    /// What, in words: "phase `by-user`", "`scan` of phase `mixed`", "the index of `books`".
+    pub what: String,
+    /// Why, after the words "the store": `does not support …`.
+    pub why: String,
 }
 
 /// One configuration measured once.
@@ -264,6 +281,20 @@ impl fmt::Display for Plan {
             for a in &self.configurations {
                 let (least, most) = (duration(a.estimate.least_s * 1e9), duration(a.estimate.most_s * 1e9));
                 writeln!(f, "  {}: {} documents, {least} to {most} per trial", a.configuration, count(a.documents))?;
+            }
+        }
+        let mut told: Vec<(&str, &LeftOut)> = Vec::new();
+        for (store, left_out) in
+            self.configurations.iter().flat_map(|of| of.left_out.iter().map(|out| (&*of.store, out)))
+        {
+            if !told.contains(&(store, left_out)) {
+                told.push((store, left_out));
+            }
+        }
+        if !told.is_empty() {
+            writeln!(f, "\nleft out")?;
+            for (store, LeftOut { what, why, .. }) in told {
+                writeln!(f, "  on {store}: {what}, because it {why}")?;
             }
         }
         writeln!(f, "\ntrials, in this order")?;

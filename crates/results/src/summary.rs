@@ -237,8 +237,8 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         (None, None) => vec![workers(phase), "closed loop".to_owned()],
     });
     facts.push(match &phase.durability.means {
-        Some(means) => format!("durability {} ({means})", phase.durability.name),
-        None => format!("durability {}", phase.durability.name),
+        Some(means) => format!("durability {}: {means}", phase.durability.in_words()),
+        None => format!("durability {}", phase.durability.in_words()),
     });
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
     out.push_str(&layout.table(&phase_table(phase)));

@@ -13,7 +13,9 @@ use crate::written::{names, written_as};
 
 /// Durability is not a single scale. How many nodes have the write, and on how many of them it has reached which kind
 /// of storage, are separate guarantees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// The default is the weakest: in the memory of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Durability {
     /// Nodes that hold the write at least in memory when it is acknowledged.
     pub acknowledged_by: Acknowledged,
@@ -44,13 +46,15 @@ impl Default for Acknowledged {
 #[serde(rename_all = "lowercase")]
 pub enum Persisted {
     /// Nothing: it is in the process's memory.
+    #[default]
     None,
     /// A crash of the process: it was handed to the operating system.
-    #[default]
     Os,
     /// A power failure: it was synced to disk.
     Disk,
 }
+
+names! { Persisted: None "none", Os "os", Disk "disk" }
 
 impl Durability {
     /// In the memory of one process.
@@ -65,20 +69,64 @@ impl Durability {
     const NAMES: [(&'static str, Self); 4] =
         [("none", Self::MEMORY), ("os", Self::OS), ("fsync", Self::FSYNC), ("majority", Self::MAJORITY)];
 
-    /// Parses "acknowledged by 2, persisted disk on 1", the form in results.
+    /// Whether a write that has this durability has at least the other: as many nodes hold it, it survives as much on
+    /// each of them (`none` < `os` < `fsync`), and on as many. A majority is at least one node; how it compares with
+    /// another number depends on the number of replicas, so the result is `None` then.
+    pub fn is_at_least(self, floor: Self) -> Option<bool> {
+        if self.persisted < floor.persisted || self.on < floor.on {
+            return Some(false);
+        }
+        match (self.acknowledged_by, floor.acknowledged_by) {
+            (Acknowledged::Nodes(nodes), Acknowledged::Nodes(least)) => Some(nodes >= least),
+            (Acknowledged::Nodes(1), Acknowledged::Majority) => Some(false),
+            (Acknowledged::Majority, Acknowledged::Nodes(1) | Acknowledged::Majority) => Some(true),
+            (Acknowledged::Majority, Acknowledged::Nodes(_)) | (Acknowledged::Nodes(_), Acknowledged::Majority) => None,
+        }
+    }
+
+    /// Orders durabilities from the cheapest: by nodes that hold the write, then by what it survives, then by nodes on
+    /// which it does. A majority stands with two nodes, the fewest that it can be where there are several.
+    pub fn cost(self) -> (u32, Persisted, u32) {
+        let nodes = match self.acknowledged_by {
+            Acknowledged::Nodes(nodes) => nodes,
+            Acknowledged::Majority => 2,
+        };
+        (nodes, self.persisted, self.on)
+    }
+
+    /// As a study file has it: a name, or a table.
+    pub fn written(self) -> String {
+        if Self::NAMES.iter().any(|(_, named)| *named == self) {
+            return self.to_string();
+        }
+        let acknowledged_by = match self.acknowledged_by {
+            Acknowledged::Nodes(nodes) => nodes.to_string(),
+            Acknowledged::Majority => "\"majority\"".to_owned(),
+        };
+        let on = if self.on > 1 { format!(", on = {}", self.on) } else { String::new() };
+        let persisted = self.persisted.name();
+        format!("{{ acknowledged_by = {acknowledged_by}, persisted = \"{persisted}\"{on} }}")
+    }
+
+    fn of_table(table: Table) -> Result<Self, String> {
+        let on = if table.persisted == Persisted::None { 0 } else { table.on };
+        match table.acknowledged_by {
+            Acknowledged::Nodes(n) if on > n => {
+                Err(format!("persisted on {on} nodes but acknowledged by {n}; a node that persists also acknowledges"))
+            }
+            acknowledged_by => Ok(Self { acknowledged_by, persisted: table.persisted, on }),
+        }
+    }
+
+    /// Parses "acknowledged by 2, persisted disk on 1" or "acknowledged by 2, persisted none", the form in results.
     fn printed(text: &str) -> Option<Self> {
         let (by, rest) = text.strip_prefix("acknowledged by ")?.split_once(", persisted ")?;
-        let (persisted, on) = rest.split_once(" on ")?;
+        let (persisted, on) = rest.split_once(" on ").unwrap_or((rest, "0"));
         let acknowledged_by = match by {
             "majority" => Acknowledged::Majority,
             nodes => Acknowledged::Nodes(nodes.parse().ok()?),
         };
-        let persisted = match persisted {
-            "none" => Persisted::None,
-            "os" => Persisted::Os,
-            "disk" => Persisted::Disk,
-            _ => return None,
-        };
+        let persisted = Persisted::ALL.into_iter().find(|kind| kind.name() == persisted)?;
         Some(Self { acknowledged_by, persisted, on: on.parse().ok()? })
     }
 }
@@ -106,12 +154,8 @@ impl fmt::Display for Durability {
             Acknowledged::Nodes(n) => n.to_string(),
             Acknowledged::Majority => "majority".to_owned(),
         };
-        let persisted = match self.persisted {
-            Persisted::None => "none",
-            Persisted::Os => "os",
-            Persisted::Disk => "disk",
-        };
-        write!(f, "acknowledged by {acknowledged}, persisted {persisted} on {}", self.on)
+        write!(f, "acknowledged by {acknowledged}, persisted {}", self.persisted)?;
+        if self.on > 0 { write!(f, " on {}", self.on) } else { Ok(()) }
     }
 }
 
@@ -121,10 +165,14 @@ impl fmt::Display for Durability {
 struct Table {
     #[serde(default)]
     acknowledged_by: Acknowledged,
-    #[serde(default)]
+    #[serde(default = "os")]
     persisted: Persisted,
     #[serde(default = "one")]
     on: u32,
+}
+
+fn os() -> Persisted {
+    Persisted::Os
 }
 
 fn one() -> u32 {
@@ -135,15 +183,7 @@ written_as!(
     Durability,
     "\"none\", \"os\", \"fsync\", \"majority\" or a table",
     text = str::parse::<Durability>,
-    table = |t: Table| {
-        let on = if t.persisted == Persisted::None { 0 } else { t.on };
-        match t.acknowledged_by {
-            Acknowledged::Nodes(n) if on > n => {
-                Err(format!("persisted on {on} nodes but acknowledged by {n}; a node that persists also acknowledges"))
-            }
-            acknowledged_by => Ok(Durability { acknowledged_by, persisted: t.persisted, on }),
-        }
-    },
+    table = Durability::of_table,
 );
 
 impl Serialize for Durability {
@@ -164,6 +204,125 @@ impl JsonSchema for Durability {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<Table>();
         json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority"] }, table] })
+    }
+}
+
+/// What a phase asks of the store about acknowledged writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DurabilityRequest {
+    /// At least this: each store gives the weakest durability that it has at or above it. Written as the durability.
+    AtLeast(Durability),
+    /// Neither less nor more. Written `{ exactly = "os" }`.
+    Exactly(Durability),
+    /// That of the store as it is shipped, whatever it is. Written `"default"`.
+    AsShipped,
+}
+
+/// How [`DurabilityRequest::AsShipped`] is written.
+const AS_SHIPPED: &str = "default";
+
+/// What may stand for a durability, for errors.
+const REQUESTS: &str = "none, os, fsync, majority, default, { acknowledged_by = 2 } or { exactly = \"os\" }";
+
+impl FromStr for DurabilityRequest {
+    type Err = String;
+
+    /// Reads a name, or a table as in a study file.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim_start().starts_with('{') {
+            #[derive(Deserialize)]
+            struct Written {
+                durability: DurabilityRequest,
+            }
+            let read = toml::from_str(&format!("durability = {text}"));
+            return read.map(|Written { durability }| durability).map_err(|error| error.message().to_owned());
+        }
+        match text {
+            AS_SHIPPED => Ok(Self::AsShipped),
+            name => match name.parse() {
+                Ok(durability) => Ok(Self::AtLeast(durability)),
+                Err(_) => Err(format!("invalid durability `{name}`; use {REQUESTS}")),
+            },
+        }
+    }
+}
+
+impl DurabilityRequest {
+    /// As a study file has it: a name, or a table.
+    pub fn written(self) -> String {
+        match self {
+            Self::AtLeast(durability) => durability.written(),
+            Self::AsShipped => AS_SHIPPED.to_owned(),
+            Self::Exactly(durability) if durability.written().starts_with('{') => {
+                format!("{{ exactly = {} }}", durability.written())
+            }
+            Self::Exactly(durability) => format!("{{ exactly = \"{durability}\" }}"),
+        }
+    }
+}
+
+impl fmt::Display for DurabilityRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(durability) => write!(f, "at least {durability}"),
+            Self::Exactly(durability) => write!(f, "exactly {durability}"),
+            Self::AsShipped => f.write_str(AS_SHIPPED),
+        }
+    }
+}
+
+/// A table that stands for a durability request: the members of a durability, or `exactly` alone.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+struct RequestTable {
+    exactly: Option<Durability>,
+    acknowledged_by: Option<Acknowledged>,
+    persisted: Option<Persisted>,
+    on: Option<u32>,
+}
+
+written_as!(
+    DurabilityRequest,
+    "\"none\", \"os\", \"fsync\", \"majority\", \"default\" or a table",
+    text = str::parse::<DurabilityRequest>,
+    table = |t: RequestTable| match t {
+        RequestTable { exactly: Some(exactly), acknowledged_by: None, persisted: None, on: None } => {
+            Ok(DurabilityRequest::Exactly(exactly))
+        }
+        RequestTable { exactly: Some(_), .. } =>
+            Err("`exactly` stands alone: { exactly = \"os\" } or { exactly = { acknowledged_by = 2 } }".to_owned()),
+        RequestTable { acknowledged_by, persisted, on, .. } => Durability::of_table(Table {
+            acknowledged_by: acknowledged_by.unwrap_or_default(),
+            persisted: persisted.unwrap_or_else(os),
+            on: on.unwrap_or_else(one),
+        })
+        .map(DurabilityRequest::AtLeast),
+    },
+);
+
+impl Serialize for DurabilityRequest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Exactly {
+            exactly: Durability,
+        }
+        match self {
+            Self::AtLeast(durability) => durability.serialize(serializer),
+            Self::Exactly(exactly) => Exactly { exactly: *exactly }.serialize(serializer),
+            Self::AsShipped => serializer.serialize_str(AS_SHIPPED),
+        }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl JsonSchema for DurabilityRequest {
+    fn schema_name() -> Cow<'static, str> {
+        "DurabilityRequest".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<RequestTable>();
+        json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority", "default"] }, table] })
     }
 }
 
@@ -254,5 +413,53 @@ mod tests {
         let majority = Durability { acknowledged_by: Acknowledged::Majority, ..d };
         assert_eq!(majority.to_string().parse(), Ok(majority));
         assert!(serde_json::from_str::<Durability>(r#"{"acknowledged_by":1,"persisted":"disk","on":2}"#).is_err());
+    }
+
+    #[test]
+    fn a_request_is_a_floor_an_exact_level_or_the_store_as_shipped() {
+        let two = Durability { acknowledged_by: Acknowledged::Nodes(2), ..Durability::MEMORY };
+        let written = [
+            ("os", DurabilityRequest::AtLeast(Durability::OS)),
+            ("default", DurabilityRequest::AsShipped),
+            (
+                "{ acknowledged_by = 2 }",
+                DurabilityRequest::AtLeast(Durability { on: 1, persisted: Persisted::Os, ..two }),
+            ),
+            ("{ acknowledged_by = 2, persisted = \"none\" }", DurabilityRequest::AtLeast(two)),
+            ("{ exactly = \"os\" }", DurabilityRequest::Exactly(Durability::OS)),
+            ("{ exactly = { acknowledged_by = 2, persisted = \"none\" } }", DurabilityRequest::Exactly(two)),
+        ];
+        for (text, request) in written {
+            assert_eq!(text.parse(), Ok(request), "{text}");
+            let again: DurabilityRequest = serde_json::from_value(serde_json::to_value(request).unwrap()).unwrap();
+            assert_eq!(again, request, "{text}");
+            assert_eq!(request.written().parse(), Ok(request), "{text}");
+        }
+        let refused = |text: &str| text.parse::<DurabilityRequest>().unwrap_err();
+        assert!(refused("disk").contains("use none, os, fsync, majority, default,"));
+        assert!(refused("{ exactly = \"os\", on = 1 }").contains("`exactly` stands alone"));
+        assert!(refused("{ acknowledged_by = 1, on = 2 }").contains("persisted on 2 nodes"));
+        assert!(refused("{ level = 1 }").contains("unknown field `level`"));
+    }
+
+    #[test]
+    fn durabilities_are_ordered_where_the_order_is_known() {
+        let of = |acknowledged_by, persisted, on| Durability { acknowledged_by, persisted, on };
+        let (two, majority) = (Acknowledged::Nodes(2), Acknowledged::Majority);
+        assert_eq!(Durability::FSYNC.is_at_least(Durability::OS), Some(true));
+        assert_eq!(Durability::OS.is_at_least(Durability::OS), Some(true));
+        assert_eq!(Durability::OS.is_at_least(Durability::FSYNC), Some(false));
+        assert_eq!(of(two, Persisted::None, 0).is_at_least(Durability::MEMORY), Some(true));
+        assert_eq!(of(two, Persisted::None, 0).is_at_least(Durability::OS), Some(false), "in memory only");
+        assert_eq!(of(two, Persisted::Disk, 1).is_at_least(of(two, Persisted::Disk, 2)), Some(false));
+        assert_eq!(of(majority, Persisted::Disk, 1).is_at_least(Durability::OS), Some(true));
+        assert_eq!(Durability::FSYNC.is_at_least(Durability::MAJORITY), Some(false));
+        assert_eq!(Durability::MAJORITY.is_at_least(of(two, Persisted::None, 0)), None);
+        assert_eq!(of(two, Persisted::None, 0).is_at_least(Durability::MAJORITY), None);
+        assert_eq!(
+            Durability::MAJORITY.is_at_least(of(two, Persisted::Disk, 1)),
+            Some(false),
+            "whatever a majority is"
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_documents::keys::Rng;
 use storebench_engine::store::{
-    AnyStore, Durability, ErrorKind, NAME_COLUMNS, OpError, OpKind, OwnedReply, PhaseStart, Reply, Request, Session,
-    SessionOptions, StoreError, Token,
+    AnyStore, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, OpError, OpKind, OwnedReply, PhaseStart, Reply,
+    Request, Session, SessionOptions, StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
 
@@ -20,7 +20,7 @@ use crate::timer::Timer;
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRequest {
     /// What an acknowledged write survives. `None` means the strongest level that the store guarantees, up to `fsync`.
-    pub(crate) durability: Option<Durability>,
+    pub(crate) durability: Option<DurabilityRequest>,
     pub(crate) access: Access,
     /// Operations in flight at once.
     pub(crate) in_flight: u32,
@@ -33,15 +33,10 @@ pub(crate) struct SessionRequest {
 pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<SessionOptions, TransferError> {
     let can = store.capabilities();
     let durability = match request.durability {
-        Some(wanted) if can.guarantees(wanted).is_none() => {
-            let offered: Vec<String> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
-            return Err(TransferError::BadInput(format!(
-                "{} cannot guarantee durability `{wanted}`; supported: {}",
-                store.describe().url,
-                offered.join(", ")
-            )));
+        Some(asked) => {
+            let found = can.durability_for(asked);
+            found.map_err(|why| TransferError::BadInput(format!("{}: {why}", store.describe().url)))?.0
         }
-        Some(wanted) => wanted,
         None => can.default_durability().map_or(Durability::OS, |(level, _)| level),
     };
     Ok(SessionOptions {

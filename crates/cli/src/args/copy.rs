@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use storebench_engine::store::Durability;
+use storebench_engine::store::DurabilityRequest;
 use storebench_study::units::{ByteSize, Count, Span};
 use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
 
@@ -123,10 +123,13 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "OPERATION", default_value = "upsert", value_parser = verb(), help_heading = "Target")]
     pub(crate) op: Verb,
 
-    /// Durability of acknowledged writes, such as none, os, fsync or majority [default: fsync, or the strongest
+    /// Durability of acknowledged writes, at least: none, os, fsync or majority [default: fsync, or the strongest
     /// below it that the store guarantees]
+    ///
+    /// The store gives the weakest durability that it has at or above this one. `default` is the store as it is
+    /// shipped. A table is written as in a study file: '{ acknowledged_by = 2 }', '{ exactly = "os" }'.
     #[arg(long, value_name = "LEVEL", help_heading = "Target")]
-    pub(crate) durability: Option<Durability>,
+    pub(crate) durability: Option<DurabilityRequest>,
 
     /// Format of the target file: jsonl, json, csv, tsv, parquet or arrow [default: by its name]
     #[arg(long, value_name = "FORMAT", help_heading = "Target")]

@@ -45,6 +45,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         study_file: None,
         overrides: Vec::new(),
         runs_dir: Some(args.result.out.clone()),
+        unsupported: args.fit.unsupported(),
         prepare: prepare_mode(&args.result, args.no_load),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,

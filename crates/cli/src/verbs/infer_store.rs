@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use storebench_documents::infer::{ERRORS, Likeness, Profile};
 use storebench_engine::Stop;
+use storebench_engine::Unsupported;
 use storebench_engine::store::Namespace;
 use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, run};
 use storebench_results::validity::Severity;
@@ -72,6 +73,7 @@ pub(super) fn on_store(
         study_file: None,
         overrides: Vec::new(),
         runs_dir: None,
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: true,
         anyway: false,

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use storebench_engine::ResolvedPhase;
+use storebench_engine::Unsupported;
 use storebench_engine::store::Description;
 use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
@@ -91,6 +91,9 @@ struct Guaranteed {
     store: String,
     phase: String,
     durability: String,
+    /// What the study asks for, if the store gives something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    durability_asked: Option<String>,
     durability_means: &'static str,
     consistency: String,
     consistency_means: &'static str,
@@ -104,9 +107,10 @@ struct Guaranteed {
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study, &args.stores)?;
+    opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let configurations = opened.configurations(&mut Servers::none())?;
-    let guarantees = guarantees(&configurations)?;
+    let mut configurations = opened.configurations(&mut Servers::none())?;
+    let guarantees = guarantees(&mut configurations, args.fit.unsupported())?;
     let parts = args.parts.map(|parts| shares(parts, &configurations)).transpose()?;
     let described: Vec<Description> =
         configurations.iter().map(|configuration| configuration.store.describe()).collect();
@@ -153,8 +157,12 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
-            "  {configuration}, {phases}: durability {} ({}), reads {} ({})",
-            guarantee.durability, guarantee.durability_means, guarantee.consistency, guarantee.consistency_means
+            "  {configuration}, {phases}: durability {} ({}{}), reads {} ({})",
+            guarantee.durability,
+            guarantee.durability_asked.as_ref().map_or_else(String::new, |asked| format!("asked for: {asked}; ")),
+            guarantee.durability_means,
+            guarantee.consistency,
+            guarantee.consistency_means
         );
         if let (Some(isolation), Some(means)) = (&guarantee.isolation, guarantee.isolation_means) {
             out += &format!(", isolation {isolation} ({means})");
@@ -167,19 +175,24 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
 
 /// Resolves every phase of every configuration, as a run would. So operations that a store does not support are refused
 /// here too. If all configurations of a store have the same guarantees, they are listed once, by the store's name.
-fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>, Failure> {
-    let mut by_store: IndexMap<&str, Vec<(String, Vec<Guaranteed>)>> = IndexMap::new();
+fn guarantees(
+    configurations: &mut [ConfigurationRequest],
+    unsupported: Unsupported,
+) -> Result<Vec<Guaranteed>, Failure> {
+    let mut by_store: IndexMap<String, Vec<(String, Vec<Guaranteed>)>> = IndexMap::new();
     for configuration in configurations {
         let can = configuration.store.capabilities();
         let mut guarantees = Vec::new();
-        for phase in &configuration.study.phases {
-            let plan = ResolvedPhase::of(&configuration.study, phase, &configuration.documents.catalog, &can)
-                .map_err(|error| Failure::bad_input(format!("store `{}`: {error}", configuration.name())))?
-                .guarantees();
+        let name = configuration.name();
+        let phases = configuration.fit(unsupported);
+        let phases = phases.map_err(|error| Failure::bad_input(format!("store `{name}`: {error}")))?;
+        for (phase, resolved) in configuration.study.phases.iter().zip(phases) {
+            let plan = resolved.guarantees();
             guarantees.push(Guaranteed {
                 store: configuration.store_name.clone(),
                 phase: phase.name.clone(),
                 durability: plan.durability.to_string(),
+                durability_asked: plan.durability_asked_in_words(),
                 durability_means: plan.durability_means,
                 consistency: plan.consistency.to_string(),
                 consistency_means: can
@@ -191,7 +204,7 @@ fn guarantees(configurations: &[ConfigurationRequest]) -> Result<Vec<Guaranteed>
                 isolation_means: plan.isolation.map(|(_, means)| means),
             });
         }
-        by_store.entry(&configuration.store_name).or_default().push((configuration.name(), guarantees));
+        by_store.entry(configuration.store_name.clone()).or_default().push((name, guarantees));
     }
     let mut told = Vec::new();
     for (_, configurations) in by_store {
@@ -209,8 +222,8 @@ fn alike(guarantees: &[Guaranteed], of: usize) -> Vec<(&str, String, &Guaranteed
     let mut groups: Vec<(&Guaranteed, Vec<&str>)> = Vec::new();
     for p in guarantees {
         let same = |(other, _): &&mut (&Guaranteed, Vec<&str>)| {
-            (&other.store, &other.durability, &other.consistency, &other.isolation)
-                == (&p.store, &p.durability, &p.consistency, &p.isolation)
+            (&other.store, &other.durability, &other.durability_asked, &other.consistency, &other.isolation)
+                == (&p.store, &p.durability, &p.durability_asked, &p.consistency, &p.isolation)
         };
         match groups.iter_mut().find(same) {
             Some((_, phases)) => phases.push(&p.phase),

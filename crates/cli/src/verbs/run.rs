@@ -31,6 +31,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
         opened.set(set)?;
     }
+    opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let mut progress = Progress::new(args.result.quiet);
     let mut servers = Servers::new(args.manage_servers);
@@ -77,6 +78,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         study_file: Some(opened.named),
         overrides: opened.overrides,
         runs_dir: Some(args.result.out.clone()),
+        unsupported: args.fit.unsupported(),
         prepare: prepare_mode(&args.result, args.keep),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::RealClock;
-use super::plan::{Amount, Guarantees, PhasePlan};
+use super::guarantees::Guarantees;
+use super::plan::{Amount, PhasePlan};
 use super::run::{PhaseContext, Written, run_phase};
 use super::stop::Stop;
 use crate::store::{AnyStore, Durability, NullStore, StoreError};

@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 
-use super::plan::{DEFAULT_LOAD_BATCH, Guarantees};
+use super::fit::lacks_of_phase;
+use super::guarantees::Guarantees;
+use super::plan::DEFAULT_LOAD_BATCH;
 use crate::measure::Label;
-use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
+use crate::store::{Capabilities, OpKind, StoreError};
 use storebench_documents::Catalog;
 use storebench_study::workload::{CopyDirection, Phase, Study};
 
@@ -41,18 +43,10 @@ impl CopyPlan {
         let refuse = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
         let name = phase.copied(study).ok_or_else(|| refuse("it has no collection; set `collection`".to_owned()))?;
         let collection = catalog.find(name).ok_or_else(|| refuse(format!("unknown collection `{name}`")))?;
-        let streams = can.rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range));
-        let lacks = |kind: OpKind| can.supports(kind).is_none();
+        if let Some(lack) = lacks_of_phase(phase, can).into_iter().next() {
+            return Err(lack.refusal());
+        }
         let (kind, batch) = match (direction, &phase.view) {
-            (CopyDirection::In, _) if lacks(OpKind::BulkUpsert) => {
-                return Err(refuse("this store cannot do `bulk-upsert`, which a copy into it needs".to_owned()));
-            }
-            (CopyDirection::Out, Some(view)) if lacks(OpKind::View) => {
-                return Err(refuse(format!("this store has no views, but the phase reads `{view}`; remove `view`")));
-            }
-            (CopyDirection::Out, None) if lacks(OpKind::Scan) && !streams => {
-                return Err(refuse("this store cannot list its documents, which a copy out of it needs".to_owned()));
-            }
             (CopyDirection::In, _) => (OpKind::BulkUpsert, phase.batch.unwrap_or(DEFAULT_LOAD_BATCH)),
             (CopyDirection::Out, Some(_)) => (OpKind::View, 1),
             (CopyDirection::Out, None) => (OpKind::Scan, 1),
@@ -61,7 +55,7 @@ impl CopyPlan {
             phase: phase.clone(),
             direction,
             label: Label { name: direction.op_name().to_owned(), kind, collection, batch },
-            guarantees: Guarantees::resolve(study, phase, can)?,
+            guarantees: Guarantees::resolve(phase, can)?,
         })
     }
 }

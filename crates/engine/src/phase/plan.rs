@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::ledger::first_version;
 use crate::measure::Label;
-use crate::store::{Acknowledged, Capabilities, Durability, Isolation, OpKind, ReadConsistency, StoreError, ViewRows};
+use crate::store::{Capabilities, OpKind, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
 use storebench_documents::trace::Trace;
@@ -17,8 +17,9 @@ use storebench_study::workload::{
 
 use super::answers::ComparedAnswers;
 use super::copies::CopyPlan;
+use super::fit::lacks_of_phase;
 use super::followed::Followed;
-use super::indexes::OwnIndex;
+use super::guarantees::Guarantees;
 use super::queries::AskedQuery;
 
 /// Documents in one bulk operation of a load, by default.
@@ -158,85 +159,6 @@ pub enum Amount {
     Trace,
 }
 
-/// What a store guarantees a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Guarantees {
-    /// What acknowledged writes survive.
-    pub durability: Durability,
-    /// What the store sets to guarantee it, in the store's own words.
-    pub durability_means: &'static str,
-    /// How fresh reads are.
-    pub consistency: ReadConsistency,
-    /// How far transactions are kept apart from others, and how the store guarantees it. `None` without transactions.
-    pub isolation: Option<(Isolation, &'static str)>,
-}
-
-impl Guarantees {
-    /// Resolves what the phase asks for; by default, the strongest guarantees that the store has.
-    pub(super) fn resolve(study: &Study, phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
-        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
-        if !can.indexes && study.collections.values().any(|c| !c.index.is_empty()) {
-            return refuse("this store has no secondary indexes, but the study asks for one; remove `index`".into());
-        }
-        if let Err(why) = OwnIndex::all(study, can) {
-            return refuse(why);
-        }
-        let guaranteed = |d: Durability| can.guarantees(d).map(|means| (d, means));
-        let Some((durability, durability_means)) = phase.durability.map_or(can.default_durability(), guaranteed) else {
-            let Some(asked) = phase.durability else {
-                return refuse("this store declares no durability at all".into());
-            };
-            let can: Vec<_> = can.durability.iter().map(|(d, _)| d.to_string()).collect();
-            return refuse(format!("this store cannot guarantee durability `{asked}`; supported: {}", can.join("; ")));
-        };
-        let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
-        if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
-            let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();
-            return refuse(format!("this store cannot guarantee `{consistency}` reads; supported: {}", can.join(", ")));
-        }
-        let isolation = if phase.has_transactions_on(can.language) {
-            let can = &can.transactions;
-            let having = |wanted| can.isolation.iter().copied().find(|(have, _)| *have == wanted);
-            let found = phase.isolation.map_or_else(|| can.strongest(), having);
-            if found.is_none() {
-                let names: Vec<_> = can.isolation.iter().map(|(isolation, _)| isolation.name()).collect();
-                return refuse(match phase.isolation.filter(|_| !names.is_empty()) {
-                    Some(asked) => {
-                        format!("this store cannot guarantee isolation `{asked}`; supported: {}", names.join(", "))
-                    }
-                    None => format!(
-                        "this store has no transactions; {}",
-                        can.remedy.unwrap_or("remove them, or use another store")
-                    ),
-                });
-            }
-            if let Some(of) = phase.operations_of_mix().find(|of| of.entry.rollback > 0.0 && !can.rolls_back) {
-                return refuse(format!(
-                    "this store cannot undo steps that it has done; remove `rollback` of `{}`",
-                    of.name
-                ));
-            }
-            if durability.acknowledged_by != Acknowledged::Nodes(1) && !can.waits_for_nodes {
-                return refuse(format!(
-                    "on this store a transaction does not wait for other nodes, so durability `{durability}` cannot be \
-                     guaranteed to it; use one that a single node gives"
-                ));
-            }
-            if can.takes_connection && phase.in_flight > 1 {
-                return refuse(
-                    "on this store a transaction has its connection to itself; set in_flight = 1, and use `connections` \
-                     for more at once"
-                        .into(),
-                );
-            }
-            found
-        } else {
-            None
-        };
-        Ok(Self { durability, durability_means, consistency, isolation })
-    }
-}
-
 /// A phase of a study, resolved for one store.
 #[derive(Debug, Clone)]
 pub enum ResolvedPhase {
@@ -343,6 +265,9 @@ impl PhasePlan {
     ) -> Result<Self, StoreError> {
         let refused = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
         let refuse = |what: String| Err(refused(what));
+        if let Some(lack) = lacks_of_phase(phase, capabilities).into_iter().next() {
+            return Err(lack.refusal());
+        }
         let none = |recipes| (recipes, Vec::new());
         let (recipes, amount) = match (phase.kind(), phase.duration, phase.operations) {
             (Some(PhaseKind::Rest), ..) => (Ok(none(Vec::new())), Amount::Operations(0)),
@@ -360,7 +285,7 @@ impl PhasePlan {
             (Some(PhaseKind::Copy(_)) | None, ..) => return refuse("it runs no operations".into()),
         };
         let (recipes, steps) = recipes.map_err(refused)?;
-        let guarantees = Guarantees::resolve(study, phase, capabilities)?;
+        let guarantees = Guarantees::resolve(phase, capabilities)?;
         let recorded =
             |recipe: &Recipe| catalog.get(recipe.label.collection).trace().is_some_and(|trace| trace.has_bodies());
         if phase.consistency_check.is_done() && recipes.iter().any(recorded) {
@@ -370,27 +295,9 @@ impl PhasePlan {
                     .into(),
             );
         }
-        for recipe in recipes.iter().chain(&steps) {
-            let kind = recipe.label.kind;
-            if capabilities.supports(kind).is_none() {
-                let can: Vec<_> = capabilities.operations.iter().map(|(k, _)| k.name()).collect();
-                return refuse(format!(
-                    "this store does not support `{kind}` (used by `{}`); supported: {}",
-                    recipe.label.name,
-                    can.join(", ")
-                ));
-            }
-            let within = steps.iter().any(|step| std::ptr::eq(step, recipe));
-            if within && !capabilities.transactions.steps.contains(&kind) {
-                let can: Vec<_> = capabilities.transactions.steps.iter().map(|kind| kind.name()).collect();
-                return refuse(format!(
-                    "in a transaction, this store does not support `{kind}` (used by `{}`); supported: {}",
-                    recipe.label.name,
-                    can.join(", ")
-                ));
-            }
-            if kind == OpKind::CompareAndSwap && capabilities.supports(OpKind::Read).is_none() {
-                return refuse("compare-and-swap needs `read`, which this store does not support".into());
+        for recipe in &recipes {
+            if capabilities.supports(recipe.label.kind).is_none() {
+                return refuse(format!("this store does not support `{}`", recipe.label.kind));
             }
         }
         let arrival = match phase.arrival {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency, Request, RowStream, Rows,
-    RowsKind, SAMPLES_A_RANGE, Token, Transactions, evenly,
+    CollectionId, Completions, CopyId, Durability, DurabilityRequest, Holdings, OpKind, Owner, ReadConsistency,
+    Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, Token, Transactions, evenly,
 };
 use crate::Clock;
 use storebench_study::workload::{Body, Language};
@@ -207,6 +207,8 @@ pub struct Capabilities {
     pub operations: Vec<(OpKind, Support)>,
     /// The durability levels it can guarantee, and the settings for each. Levels that are missing are refused.
     pub durability: Vec<(Durability, &'static str)>,
+    /// Which of them the store gives as it is shipped, without a setting of the user or of the client.
+    pub shipped_durability: Durability,
     /// The read consistencies it can guarantee, and how.
     pub consistency: Vec<(ReadConsistency, &'static str)>,
     /// What it can do in transactions.
@@ -270,6 +272,45 @@ impl Capabilities {
             .into_iter()
             .find(|wanted| self.consistency.iter().any(|(have, _)| have == wanted))
             .unwrap_or_default()
+    }
+
+    /// The durability that fulfils a request, and its setting: for a floor, the weakest at or above it.
+    ///
+    /// # Errors
+    /// Text that says what the store cannot guarantee, and which flag it can fulfil.
+    pub fn durability_for(&self, request: DurabilityRequest) -> Result<(Durability, &'static str), String> {
+        let exactly = |level| self.guarantees(level).map(|means| (level, means));
+        let found = match request {
+            DurabilityRequest::Exactly(level) => exactly(level),
+            DurabilityRequest::AsShipped => exactly(self.shipped_durability),
+            // The first of the weakest, because the others cost the same.
+            DurabilityRequest::AtLeast(floor) => {
+                let enough = self.durability.iter().filter(|(level, _)| level.is_at_least(floor) == Some(true));
+                enough.min_by_key(|(level, _)| level.cost()).copied()
+            }
+        };
+        found.ok_or_else(|| self.cannot_guarantee(request))
+    }
+
+    fn cannot_guarantee(&self, request: DurabilityRequest) -> String {
+        let (asked, unordered) = match request {
+            DurabilityRequest::AtLeast(floor) => {
+                let unknown = |(level, _): &&(Durability, _)| level.is_at_least(floor).is_none();
+                (floor.to_string(), self.durability.iter().find(unknown))
+            }
+            other => (other.to_string(), None),
+        };
+        if let Some((level, _)) = unordered {
+            return format!(
+                "this store cannot guarantee durability `{asked}`, but `{level}`; which of the two is more depends on the \
+                 number of replicas. To accept it: --durability '{}'",
+                level.written()
+            );
+        }
+        let levels: Vec<_> = self.durability.iter().map(|(level, _)| level.to_string()).collect();
+        let strongest = self.default_durability().map(|(level, _)| level.written());
+        let remedy = strongest.map_or_else(String::new, |level| format!(". To accept less: --durability '{level}'"));
+        format!("this store cannot guarantee durability `{asked}`; supported: {}{remedy}", levels.join("; "))
     }
 
     /// The setting for a durability level, if it can be guaranteed.

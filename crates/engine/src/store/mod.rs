@@ -51,6 +51,8 @@ pub use place::{canonical, place_of, same_file};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
 pub use site::{Made, Making, Planned, Removal, Site, at_once, prepare, remove};
 pub use slow::{Servers, Slow, SlowOptions};
-pub use storebench_study::durability::{Acknowledged, Durability, Isolation, Persisted, ReadConsistency};
+pub use storebench_study::durability::{
+    Acknowledged, Durability, DurabilityRequest, Isolation, Persisted, ReadConsistency,
+};
 pub use storebench_study::op_kind::OpKind;
 pub use transaction::{Step, StepsFound, Transactions};

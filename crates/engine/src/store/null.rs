@@ -33,6 +33,7 @@ impl Store for NullStore {
         Capabilities {
             operations: OpKind::ALL.map(|kind| (kind, Support::Native)).to_vec(),
             durability: vec![(Durability::MEMORY, "nothing is stored")],
+            shipped_durability: Durability::MEMORY,
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
                 .map(|consistency| (consistency, "nothing is read"))
                 .to_vec(),

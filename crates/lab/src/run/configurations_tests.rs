@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use storebench_engine::Unsupported;
 use storebench_engine::store::{AnyStore, MemoryStore};
 use storebench_engine::{Event, Stop};
 use storebench_results::cost::PriceSheet;
@@ -56,6 +57,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
                 study: at.study,
                 documents,
                 scale,
+                left_out: Vec::new(),
             });
         }
     }
@@ -71,6 +73,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
         study_file: None,
         overrides: Vec::new(),
         runs_dir: runs_dir.map(Path::to_owned),
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: false,
         anyway: false,

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_documents::{Catalog, CatalogOptions, Frozen};
-use storebench_engine::store::AnyStore;
+use storebench_engine::store::{AnyStore, StoreError};
+use storebench_engine::{Fit, Lack, ResolvedPhase, StudyPart, Unsupported};
 use storebench_results::configurations::CONTROL;
 use storebench_results::cost::PriceSheet;
+use storebench_results::plan::LeftOut;
 use storebench_study::workload::{FactorValues, Study, short_names, shown_value};
 
 use super::error::LabError;
@@ -94,6 +96,8 @@ pub struct ConfigurationRequest {
     pub documents: Compiled,
     /// Multiplies the number of documents.
     pub scale: f64,
+    /// What the store does not support, and was therefore left out of `study`.
+    pub left_out: Vec<LeftOut>,
 }
 
 impl ConfigurationRequest {
@@ -115,8 +119,22 @@ impl ConfigurationRequest {
             study: study.clone(),
             documents: documents.clone(),
             scale,
+            left_out: Vec::new(),
         };
         stores.into_iter().map(configuration).collect()
+    }
+
+    /// Resolves every phase for the store, as far as it is known what the store can do. Parts of the study that it does
+    /// not support are refused or left out.
+    ///
+    /// # Errors
+    /// `NotSupported` with all that the store does not support, or with why a phase cannot run.
+    pub fn fit(&mut self, unsupported: Unsupported) -> Result<Vec<ResolvedPhase>, StoreError> {
+        let Fit { study, phases, left_out } =
+            Fit::of(&self.study, &self.documents.catalog, &self.store.capabilities(), unsupported)?;
+        self.study = study;
+        self.left_out = left_out.into_iter().map(told).collect();
+        Ok(phases)
     }
 
     /// The same configurations, followed by the control of the first one.
@@ -145,6 +163,16 @@ impl ConfigurationRequest {
     }
 }
 
+fn told(lack: Lack) -> LeftOut {
+    let what = lack.part.to_string();
+    let (phase, operation) = match lack.part {
+        StudyPart::Indexes(_) => (None, None),
+        StudyPart::Phase(phase) => (Some(phase), None),
+        StudyPart::Operation(phase, operation) => (Some(phase), Some(operation)),
+    };
+    LeftOut { phase, operation, what, why: lack.why }
+}
+
 /// A requested run.
 #[derive(Clone)]
 pub struct RunRequest {
@@ -168,6 +196,8 @@ pub struct RunRequest {
     pub resume: Option<PathBuf>,
     /// The parent of run folders; `None` saves nothing.
     pub runs_dir: Option<PathBuf>,
+    /// What happens to parts of the study that a store does not support.
+    pub unsupported: Unsupported,
     /// How stores are prepared.
     pub prepare: PrepareMode,
     /// Remove loaded data after the last trial of a store.

@@ -480,18 +480,16 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
     // Inspect first: only then is it known what a server can guarantee.
     let found = store.inspect().map_err(refused)?;
     let capabilities = store.capabilities();
-    let plans = request
-        .study
-        .phases
-        .iter()
-        .map(|phase| {
-            let resolved = ResolvedPhase::of(&request.study, phase, &request.documents.catalog, &capabilities)?;
-            match resolved {
-                ResolvedPhase::Operations(plan) => {
-                    plan.of_part(part)?.pinned_to(Processors::in_order).map(ResolvedPhase::Operations)
-                }
-                copy => Ok(copy),
+    let mut fitted = request.clone();
+    let phases = fitted.fit(run.unsupported).map_err(refused)?;
+    let request = &fitted;
+    let plans = phases
+        .into_iter()
+        .map(|resolved| match resolved {
+            ResolvedPhase::Operations(plan) => {
+                plan.of_part(part)?.pinned_to(Processors::in_order).map(ResolvedPhase::Operations)
             }
+            copy => Ok(copy),
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use storebench_engine::Unsupported;
 use storebench_engine::store::{
     AnyStore, Capabilities, CollectionLayout, CopyId, Description, Layout, MemoryStore, Namespace, NullStore, Prepare,
     Session, SessionOptions, Store, StoreError,
@@ -65,6 +66,7 @@ pub(super) fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_d
         study_file: Some("books.toml".into()),
         overrides: Vec::new(),
         runs_dir: runs_dir.map(Path::to_owned),
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: false,
         anyway: false,

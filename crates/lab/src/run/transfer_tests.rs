@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use storebench_documents::Documents;
+use storebench_engine::Unsupported;
 use storebench_engine::measure::{Label, Recorder};
 use storebench_engine::store::{AnyStore, MemoryStore, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError};
 use storebench_engine::{Caller, Event, RealClock, Stop};
@@ -129,6 +130,7 @@ fn request(text: &str, transfers: Option<Arc<dyn Transfers>>) -> RunRequest {
         study_file: None,
         overrides: Vec::new(),
         runs_dir: None,
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: false,
         anyway: false,

@@ -297,6 +297,7 @@ impl Session<'_> {
         });
         let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
         let mut found = gather_phase(&record, documents, &configuration.capabilities, None);
+        found.durability.asked = copy.guarantees.durability_asked_in_words();
         found.limits = judge_limits(&record, &configuration.study().limits);
         found.tasks = Some(tasks);
         for op in found.ops.values_mut() {

@@ -536,6 +536,9 @@ impl Session<'_> {
         phase.drain.0 = times.fold(phase.drain.0, std::time::Duration::max);
         phase.rate = Some(RateSpec::Constant(rate));
         let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
+        // In the complete study, which this one may be a part of.
+        let number = configuration.plans[position].operations().map_or(resolved.number, |plan| plan.number);
+        let resolved = PhasePlan { number, ..resolved };
         // Each rate overwrites what the previous one wrote.
         let plan = configuration.now(&resolved, true).into_owned().of_part(self.parts.part())?;
         plan.pinned_to(Processors::in_order)
@@ -662,6 +665,7 @@ impl Session<'_> {
         for (op, plan) in found.ops.values_mut().zip(query_plans) {
             op.query_plan = plan;
         }
+        found.durability.asked = plan.guarantees.durability_asked_in_words();
         found.settings = settings_of(phase);
         found.limits = judge_limits(&record, &configuration.study().limits);
         found.probe = probe;

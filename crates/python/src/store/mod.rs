@@ -131,6 +131,7 @@ impl Class {
         let capabilities = Capabilities {
             operations,
             durability: vec![(durability, "as the class declares")],
+            shipped_durability: durability,
             consistency: vec![(consistency, "as the class declares")],
             // A plain method returns when it is done.
             gives_up_at_timeout: is_async,

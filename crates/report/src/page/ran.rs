@@ -144,8 +144,9 @@ fn stores(of: &RunResult) -> Markup {
     let rows = first.into_iter().flat_map(|trial| {
         trial.phases.iter().enumerate().map(move |(nth, phase)| {
             let of_trial = [&trial.store, &trial.url, &trial.version].map(|of| text(if nth == 0 { of } else { "" }));
-            let guarantee =
-                |of: &Guarantee| text(html! { (of.name) @if let Some(means) = &of.means { span.dim { " " (means) } } });
+            let guarantee = |of: &Guarantee| {
+                text(html! { (of.in_words()) @if let Some(means) = &of.means { span.dim { " " (means) } } })
+            };
             let isolation = phase.isolation.as_ref().map_or_else(|| text(""), guarantee);
             let of_phase = [text(&phase.name), guarantee(&phase.durability), guarantee(&phase.consistency), isolation];
             of_trial.into_iter().chain(of_phase).collect()

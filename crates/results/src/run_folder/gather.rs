@@ -120,11 +120,13 @@ pub(crate) fn gather(
         in_flight_limit: record.sessions().saturating_mul(record.in_flight.into()),
         connection_events: record.total.connections,
         in_flight_share: in_flight_share(record),
-        durability: Guarantee { name: record.durability.to_string(), means: store.durability.clone() },
-        consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone() },
-        isolation: record
-            .isolation
-            .map(|isolation| Guarantee { name: isolation.to_string(), means: store.isolation.clone() }),
+        durability: Guarantee { name: record.durability.to_string(), means: store.durability.clone(), asked: None },
+        consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone(), asked: None },
+        isolation: record.isolation.map(|isolation| Guarantee {
+            name: isolation.to_string(),
+            means: store.isolation.clone(),
+            asked: None,
+        }),
         rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
         all,

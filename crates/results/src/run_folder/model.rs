@@ -529,6 +529,19 @@ pub struct Guarantee {
     pub name: String,
     /// The setting of the store.
     pub means: Option<String>,
+    /// What the study asks for, if the store gives something else: `at least os`, `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+}
+
+impl Guarantee {
+    /// The name, and what was asked for if that is something else: `fsync (asked for: at least os)`.
+    pub fn in_words(&self) -> String {
+        match &self.asked {
+            Some(asked) => format!("{} (asked for: {asked})", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// The rate of an open loop.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use indexmap::IndexMap;
+
 use super::{Layout, opening, worth};
 use crate::RunResult;
 use crate::answer::answer;
@@ -71,13 +73,31 @@ fn constants(result: &RunResult) -> Vec<String> {
         let at_most = if result.plan.until.is_some() && result.run.ended.is_none() { "at most " } else { "" };
         facts.push(format!("{at_most}{rounds} rounds, 95 % intervals"));
     }
-    let mut phases = result.measured_phases().filter(|phase| !phase.ops.is_empty());
-    if let Some(first) = phases.next()
-        && phases.all(|phase| phase.durability.name == first.durability.name)
-    {
-        facts.push(format!("durability {}", first.durability.name));
-    }
+    facts.extend(durability(result));
     let shared = result.trials.iter().all(|trial| trial.embedded);
     facts.extend((shared && !result.trials.is_empty()).then(|| "store runs within the client".to_owned()));
     facts
+}
+
+/// The durability, if each store gives one to all phases that are measured: `durability os`, or `durability os on sqlite,
+/// fsync on pg`.
+fn durability(result: &RunResult) -> Option<String> {
+    let mut stores: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for trial in &result.trials {
+        let names = stores.entry(&trial.store).or_default();
+        let measured = trial.phases.iter().filter(|phase| !phase.warm_up && !phase.ops.is_empty());
+        names.extend(measured.map(|phase| phase.durability.name.as_str()));
+        names.dedup();
+    }
+    stores.retain(|_, names| !names.is_empty());
+    if stores.values().any(|names| names.len() > 1) {
+        return None;
+    }
+    let given = |names: &Vec<&str>| names[0].to_owned();
+    let first = given(stores.values().next()?);
+    if stores.values().all(|names| given(names) == first) {
+        return Some(format!("durability {first}"));
+    }
+    let each: Vec<String> = stores.iter().map(|(store, names)| format!("{} on {store}", given(names))).collect();
+    Some(format!("durability {}", each.join(", ")))
 }

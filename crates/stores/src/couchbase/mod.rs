@@ -61,9 +61,9 @@ use std::time::Duration;
 use futures_util::future::try_join;
 use serde_json::Value;
 use storebench_engine::store::{
-    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, ErrorKind, Explanation, Holdings, Layout,
-    Op, OpError, OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats, Store,
-    StoreError, Support, prepare, remove,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
+    Holdings, Layout, Op, OpError, OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _,
+    Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
@@ -260,6 +260,7 @@ impl Store for CouchbaseStore {
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: durability::guarantees(copies),
+            shipped_durability: Durability::MEMORY,
             consistency: vec![
                 (ReadConsistency::StaleOk, "reads by key use the active copy; queries do not wait for their index"),
                 (ReadConsistency::Session, "same as strong"),

@@ -343,6 +343,7 @@ impl Store for CouchStore {
         };
         Capabilities {
             operations: operations(),
+            shipped_durability: durability[0].0,
             durability,
             consistency,
             indexes: true,

@@ -18,7 +18,7 @@ use storebench_engine::store::location::{IN_USE, io_text, path_of};
 use storebench_engine::store::ordered_map::{
     self, Change, Engine, InFolder, durabilities, operations_over, strong_reads,
 };
-use storebench_engine::store::{Capabilities, OpKind, Stats, StoreError};
+use storebench_engine::store::{Capabilities, Durability, OpKind, Stats, StoreError};
 use storebench_study::units::ByteSize;
 
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -116,6 +116,7 @@ impl Engine for Fjall {
                 "PersistMode::Buffer: each commit hands its journal entry to the operating system",
                 "PersistMode::SyncAll: the journal is synced to disk at each commit",
             ]),
+            shipped_durability: Durability::OS,
             consistency: strong_reads("each read sees every completed write"),
             notes: vec![
                 "Flushing and compaction run on threads of this process, so their CPU time counts as the client's.",

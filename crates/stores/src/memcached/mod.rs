@@ -130,6 +130,7 @@ impl Store for MemcachedStore {
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: vec![(Durability::MEMORY, "in the memory of one process, which may evict it")],
+            shipped_durability: Durability::MEMORY,
             consistency: vec![
                 (ReadConsistency::StaleOk, "same as strong"),
                 (ReadConsistency::Session, "same as strong"),

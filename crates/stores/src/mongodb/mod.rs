@@ -225,6 +225,17 @@ fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)>
     guarantees
 }
 
+/// The implicit default write concern, w: majority, with its journal; one server alone acknowledges from memory:
+/// <https://www.mongodb.com/docs/manual/reference/write-concern/#implicit-default-write-concern>.
+fn as_shipped(deployment: Option<Deployment>) -> Durability {
+    let members = match deployment {
+        Some(Deployment::Single) => return Durability::MEMORY,
+        Some(Deployment::ReplicaSet(members)) => members.min(MOST_VOTERS),
+        Some(Deployment::Sharded) | None => USUAL_MEMBERS,
+    };
+    Durability { acknowledged_by: Acknowledged::Majority, persisted: Persisted::Disk, on: members / 2 + 1 }
+}
+
 impl Store for MongoStore {
     type Session = MongoSession;
 
@@ -264,6 +275,7 @@ impl Store for MongoStore {
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
             durability: guarantees(self.seen.get().map(|seen| seen.deployment)),
+            shipped_durability: as_shipped(self.seen.get().map(|seen| seen.deployment)),
             consistency: vec![
                 (
                     ReadConsistency::StaleOk,

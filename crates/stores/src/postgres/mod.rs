@@ -59,9 +59,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout, LocalFuture,
-    Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions, Site as _,
-    Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
+    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
+    LocalFuture, Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions,
+    Site as _, Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -279,6 +279,7 @@ impl Store for PostgresStore {
         Capabilities {
             operations,
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
+            shipped_durability: Durability::FSYNC,
             consistency: durability::consistency(facts.as_ref()),
             transactions: Transactions {
                 isolation: transaction::ISOLATION.to_vec(),

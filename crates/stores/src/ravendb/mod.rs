@@ -252,6 +252,7 @@ impl Store for RavenStore {
         Capabilities {
             operations: operations.collect(),
             durability,
+            shipped_durability: Durability::FSYNC,
             consistency: vec![
                 (ReadConsistency::StaleOk, "documents: same as strong; a page does not wait for its index"),
                 (ReadConsistency::Session, "same as strong"),

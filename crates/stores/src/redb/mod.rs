@@ -20,7 +20,7 @@ use storebench_engine::store::location::{io_error, path_of};
 use storebench_engine::store::ordered_map::{
     self, Change, DatabasePlace, Engine, FoundDatabase, Taken, durabilities, operations_over, strong_reads,
 };
-use storebench_engine::store::{Capabilities, Isolation, OpKind, Stats, StoreError, Support, Transactions};
+use storebench_engine::store::{Capabilities, Durability, Isolation, OpKind, Stats, StoreError, Support, Transactions};
 use storebench_study::units::ByteSize;
 
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -116,6 +116,7 @@ impl Engine for Redb {
                  system; a power failure may damage the file, and then data that was synced before may be lost too",
                 "Durability::Immediate: synced to disk at each commit",
             ]),
+            shipped_durability: Durability::FSYNC,
             consistency: strong_reads("each read is a transaction that sees the latest commit"),
             notes: vec![
                 "Each write is a separate transaction, and only one runs at a time. Waiting for a turn has no timeout.",

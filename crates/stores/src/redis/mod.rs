@@ -61,9 +61,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Isolation, Layout, LocalFuture,
-    Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SessionOptions,
-    Site as _, Stats, Store, StoreError, Support, Transactions, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Isolation, Layout,
+    LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, Transactions, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -199,6 +199,7 @@ impl Store for RedisStore {
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: facts.as_ref().map_or_else(facts::possible, Facts::guarantees),
+            shipped_durability: Durability::MEMORY,
             consistency: vec![
                 match self.settings.replica {
                     Some(_) => (ReadConsistency::StaleOk, "reads by key go to the replica that the URL names"),

@@ -201,6 +201,7 @@ impl Store for SqliteStore {
                 (Durability::OS, os),
                 (Durability::FSYNC, "synchronous=FULL: synced to disk at each commit"),
             ],
+            shipped_durability: Durability::FSYNC,
             consistency: strong_reads("each read sees the latest commit"),
             transactions: Transactions {
                 isolation: vec![(

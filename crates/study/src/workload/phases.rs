@@ -15,7 +15,7 @@ use super::kinds::PhaseKind;
 use super::popularity::Popularity;
 use super::queries::{Language, QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
-use crate::durability::{Durability, Isolation, ReadConsistency};
+use crate::durability::{DurabilityRequest, Isolation, ReadConsistency};
 use crate::op_kind::OpKind;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, written_as};
@@ -107,10 +107,11 @@ pub struct Phase {
     /// Runs like any phase and is recorded, but is not part of the measured result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub warm_up: bool,
-    /// What an acknowledged write survives; default: the strongest of fsync, os and none that the
-    /// store guarantees.
+    /// What an acknowledged write survives at least: the store gives the weakest durability that it
+    /// has at or above it. `{ exactly = "os" }` asks for neither less nor more, `"default"` for the
+    /// store as it is shipped. Default: the strongest of fsync, os and none that the store guarantees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub durability: Option<Durability>,
+    pub durability: Option<DurabilityRequest>,
     /// How fresh reads are; default: strong if the store guarantees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<ReadConsistency>,
@@ -232,6 +233,11 @@ impl Phase {
     /// Whether it sends operations on documents that are there: a mix, or recorded traffic.
     pub fn asks(&self) -> bool {
         matches!(self.kind(), Some(PhaseKind::Mix(_) | PhaseKind::Trace(_)))
+    }
+
+    /// Whether it may change what is stored. Recorded traffic may.
+    pub fn writes(&self) -> bool {
+        self.loads() || self.trace.is_some() || self.operations_of_mix().any(|of| of.writes())
     }
 
     /// Whether it writes all documents of collections to the store, by a load or by a copy of files.

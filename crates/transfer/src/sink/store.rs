@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
-    AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, Existing, Layout, LocalFuture, OpKind,
-    Owner, Prepare, StoreError,
+    AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, DurabilityRequest, Existing, Layout, LocalFuture,
+    OpKind, Owner, Prepare, StoreError,
 };
 use storebench_study::workload::Body;
 
@@ -177,7 +177,7 @@ pub struct StoreSinkOptions {
     /// Batches in flight on each worker's session. For verbs without a bulk form: records.
     pub in_flight: u32,
     /// What an acknowledged write survives. `None` means the strongest level that the store guarantees, up to `fsync`.
-    pub durability: Option<Durability>,
+    pub durability: Option<DurabilityRequest>,
     /// Timeout of one attempt, and how temporary failures are retried.
     pub access: Access,
     /// Number of records that may be rejected. If more fail in a row, the store is considered broken and the copy

@@ -131,6 +131,7 @@ impl Store for MemoryStore {
                 .map(|kind| (kind, Support::Native))
                 .collect(),
             durability: vec![(Durability::MEMORY, "in this process's memory; lost when it ends")],
+            shipped_durability: Durability::MEMORY,
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
                 .map(|consistency| (consistency, "every read sees every acknowledged write"))
                 .to_vec(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use storebench_engine::Event;
+use storebench_engine::Unsupported;
 use storebench_engine::store::{AnyStore, MemoryStore, Session, SessionOptions, Slow, SlowOptions, Store};
 use storebench_results::merge::merge;
 use storebench_results::{FailureKind, RunResult, read_run};
@@ -57,6 +58,7 @@ fn request(text: &str, stores: &[(&str, Arc<dyn AnyStore>)], out: &Path, part: O
         study_file: Some("books.toml".into()),
         overrides: Vec::new(),
         runs_dir: Some(out.to_owned()),
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: false,
         anyway: false,

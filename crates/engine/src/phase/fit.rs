@@ -1,0 +1,203 @@
+//! A study as it will run on one store. What the store cannot do is refused at once, or left out and named.
+
+use std::fmt;
+
+use storebench_documents::Catalog;
+use storebench_study::workload::{Collection, CopyDirection, MixEntry, Phase, Study};
+
+use super::indexes::OwnIndex;
+use super::plan::ResolvedPhase;
+use crate::store::{Capabilities, OpKind, RowsKind, StoreError};
+
+/// What happens to the parts of a study that a store does not support.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unsupported {
+    /// The study is refused.
+    #[default]
+    Refuse,
+    /// They are left out on this store, and the result names them.
+    LeaveOut,
+}
+
+/// A part of a study that a store does not support.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// The part.
+    pub part: StudyPart,
+    /// Why, after the words "this store": `does not support …`.
+    pub why: String,
+}
+
+impl Lack {
+    pub(super) fn refusal(&self) -> StoreError {
+        StoreError::NotSupported(format!("{}: this store {}", self.part, self.why))
+    }
+}
+
+/// A part of a study that can be left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StudyPart {
+    /// The indexes of a collection.
+    Indexes(String),
+    /// An operation of a mix: its phase and its name.
+    Operation(String, String),
+    /// A phase.
+    Phase(String),
+}
+
+impl fmt::Display for StudyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Indexes(of) => write!(f, "the index of `{of}`"),
+            Self::Operation(phase, name) => write!(f, "`{name}` of phase `{phase}`"),
+            Self::Phase(name) => write!(f, "phase `{name}`"),
+        }
+    }
+}
+
+/// A study, without what was left out on a store.
+#[derive(Debug)]
+pub struct Fit {
+    /// The study without it.
+    pub study: Study,
+    /// Its phases, with every default filled in.
+    pub phases: Vec<ResolvedPhase>,
+    /// What was left out.
+    pub left_out: Vec<Lack>,
+}
+
+impl Fit {
+    /// Fits a study to a store.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSupported`] with all that the store does not support, or with why a phase cannot run.
+    pub fn of(
+        study: &Study,
+        catalog: &Catalog,
+        can: &Capabilities,
+        unsupported: Unsupported,
+    ) -> Result<Self, StoreError> {
+        let lacks = lacks(study, can);
+        let (mut fitted, left_out) = without(study, &lacks);
+        let measures = |study: &Study| study.phases.iter().any(|phase| !phase.warm_up && phase.load.is_empty());
+        let empty = fitted.phases.is_empty() || measures(study) && !measures(&fitted);
+        if !lacks.is_empty() && (empty || unsupported == Unsupported::Refuse) {
+            return Err(StoreError::NotSupported(refusal(&lacks, empty)));
+        }
+        OwnIndex::all(&fitted, can).map_err(StoreError::NotSupported)?;
+        // In the complete study, so that a phase draws the same keys on every store.
+        let resolve = |phase: &Phase| ResolvedPhase::of(study, phase, catalog, can);
+        let phases = fitted.phases.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
+        let runs = |name: &str| fitted.phases.iter().any(|phase| phase.name == name);
+        fitted.search = fitted.search.take().filter(|search| runs(&search.phase));
+        Ok(Self { study: fitted, phases, left_out })
+    }
+}
+
+/// Everything of a study that a store does not support.
+fn lacks(study: &Study, can: &Capabilities) -> Vec<Lack> {
+    let missing = |collection: &Collection| match collection {
+        of if !of.index.is_empty() && !can.indexes => Some("has no secondary indexes"),
+        of if !of.indexes.is_empty() && can.language.is_none() => Some("has no indexes in a language of its own"),
+        _ => None,
+    };
+    let of_collection = |(name, collection): (&String, &Collection)| {
+        Some(Lack { part: StudyPart::Indexes(name.clone()), why: missing(collection)?.to_owned() })
+    };
+    let of_phases = study.phases.iter().flat_map(|phase| lacks_of_phase(phase, can));
+    study.collections.iter().filter_map(of_collection).chain(of_phases).collect()
+}
+
+/// What a store does not support of a phase that copies or has a mix.
+pub(super) fn lacks_of_phase(phase: &Phase, can: &Capabilities) -> Vec<Lack> {
+    if let Some(direction) = phase.copy {
+        let lack = |why| Lack { part: StudyPart::Phase(phase.name.clone()), why };
+        return lack_of_copy(phase, direction, can).map(lack).into_iter().collect();
+    }
+    let lack = |(name, entry): (&String, &MixEntry)| {
+        let part = StudyPart::Operation(phase.name.clone(), name.clone());
+        Some(Lack { part, why: lack_of_operation(name, entry, can)? })
+    };
+    phase.mix.iter().filter(|(_, entry)| !entry.is_left_out_on(can.language)).filter_map(lack).collect()
+}
+
+fn lack_of_copy(phase: &Phase, direction: CopyDirection, can: &Capabilities) -> Option<String> {
+    let lacks = |kind: OpKind| can.supports(kind).is_none();
+    let streams = can.rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range));
+    match (direction, &phase.view) {
+        (CopyDirection::In, _) if lacks(OpKind::BulkUpsert) => {
+            Some("does not support `bulk-upsert`, which a copy into it needs".to_owned())
+        }
+        (CopyDirection::Out, Some(view)) if lacks(OpKind::View) => Some(format!("has no views, such as `{view}`")),
+        (CopyDirection::Out, None) if lacks(OpKind::Scan) && !streams => {
+            Some("cannot list its documents, which a copy out of it needs".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn lack_of_operation(name: &str, entry: &MixEntry, can: &Capabilities) -> Option<String> {
+    let kind = entry.kind(name)?;
+    let of_step = |(step, of): (&String, &MixEntry)| {
+        let kind = of.kind(step).filter(|kind| !can.transactions.steps.contains(kind))?;
+        Some(format!("does not support `{kind}` in a transaction"))
+    };
+    match kind {
+        OpKind::Query if can.language.is_none() => Some("has no query language".to_owned()),
+        OpKind::Transaction if can.transactions.isolation.is_empty() => Some(match can.transactions.remedy {
+            Some(remedy) => format!("has no transactions; {remedy}"),
+            None => "has no transactions".to_owned(),
+        }),
+        _ if can.supports(kind).is_none() => Some(format!("does not support `{kind}`")),
+        OpKind::CompareAndSwap if can.supports(OpKind::Read).is_none() => {
+            Some("does not support `read`, which compare-and-swap needs".to_owned())
+        }
+        OpKind::Transaction => entry.steps.iter().find_map(of_step),
+        _ => None,
+    }
+}
+
+/// Why a study is refused; `empty` if there would be nothing to measure without these parts.
+fn refusal(lacks: &[Lack], empty: bool) -> String {
+    let mut reasons: Vec<&str> = lacks.iter().map(|lack| lack.why.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let told = |why: &&str| {
+        let parts = lacks.iter().filter(|lack| lack.why == *why).map(|lack| lack.part.to_string());
+        format!("it {why} ({})", parts.collect::<Vec<_>>().join(", "))
+    };
+    let reasons: Vec<String> = reasons.iter().map(told).collect();
+    let remedy = match empty {
+        true => "Without that, nothing is left to measure; use another store",
+        false => "To leave that out on this store, and name it in the result: --skip-unsupported",
+    };
+    format!("this store cannot do all of the study: {}. {remedy}", reasons.join("; "))
+}
+
+/// The study without these parts, and those that were left out. A phase whose operations are all left out is left out
+/// as a whole.
+fn without(study: &Study, lacks: &[Lack]) -> (Study, Vec<Lack>) {
+    let mut study = study.clone();
+    let mut left_out: Vec<Lack> = Vec::new();
+    for lack in lacks {
+        let mut part = lack.part.clone();
+        match &lack.part {
+            StudyPart::Indexes(of) => study.collections.get_mut(of).into_iter().for_each(|collection| {
+                collection.index.clear();
+                collection.indexes.clear();
+            }),
+            StudyPart::Operation(of, name) => {
+                let Some(phase) = study.phases.iter_mut().find(|phase| phase.name == *of) else { continue };
+                phase.mix.shift_remove(name);
+                if phase.mix.is_empty() {
+                    study.phases.retain(|phase| phase.name != *of);
+                    part = StudyPart::Phase(of.clone());
+                    left_out.retain(|other| !matches!(&other.part, StudyPart::Operation(phase, _) if phase == of));
+                }
+            }
+            StudyPart::Phase(of) => study.phases.retain(|phase| phase.name != *of),
+        }
+        left_out.push(Lack { part, why: lack.why.clone() });
+    }
+    (study, left_out)
+}
