@@ -342,6 +342,16 @@ impl Managed {
         Some((Tree::of(&all), data))
     }
 
+    /// How this server ended without being asked to, in a line. It then counts as ended, and can be started again.
+    pub(super) fn ended(&self) -> Option<String> {
+        let problem = self.server().died()?;
+        let Problem::Died { how, said, .. } = &problem else { return Some(problem.to_string()) };
+        Some(match said.lines().last() {
+            Some(last) => format!("{how}; its last output: {}", last.trim()),
+            None => how.clone(),
+        })
+    }
+
     /// How it or a node ended without being asked to.
     pub(super) fn died(&self) -> Option<StoreError> {
         self.all().find_map(|of| of.server().died()).map(failed)

@@ -64,12 +64,41 @@ fn of_each_client(look: fn(&Scene<'_>) -> Option<Finding>, scene: &Scene<'_>) ->
 /// Whether a phase lost data against its guarantee, or returned wrong or unverifiable data. It need not be among the
 /// trial's own phases yet.
 pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
+    spoiled_by(trial, phase) != Spoiled::default()
+}
+
+/// How data of a phase is not as it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Spoiled {
+    /// Acknowledged data is not there any more, although its guarantee covers what happened.
+    pub(crate) lost: bool,
+    /// The store returned data that is wrong: torn, never written, or older than its reads may be.
+    pub(crate) wrong: bool,
+    /// Acknowledged data could not be read back. Nothing is known about it.
+    pub(crate) unread: bool,
+}
+
+impl Spoiled {
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            lost: self.lost || other.lost,
+            wrong: self.wrong || other.wrong,
+            unread: self.unread || other.unread,
+        }
+    }
+}
+
+/// How data of a phase is not as it must be. The phase need not be among the trial's own phases yet.
+pub(crate) fn spoiled_by(trial: &TrialResult, phase: &PhaseResult) -> Spoiled {
     let ledger = phase.ledger.as_ref();
-    phase.ops.values().any(|op| op.wrong > 0)
-        || ledger.is_some_and(|l| l.unverifiable > 0)
-        || forbidden(trial, phase) != (0, 0)
-        || broken_promises(phase) > 0
-        || loaded_and_gone(trial, phase) > 0
+    let (lost, misread) = forbidden(trial, phase);
+    // Of `lost`, keys that hold something that nobody wrote.
+    let worse = ledger.map_or(0, |ledger| ledger.torn + ledger.never_written);
+    Spoiled {
+        lost: lost > worse || loaded_and_gone(trial, phase) > 0,
+        wrong: worse > 0 || misread > 0 || broken_promises(phase) > 0 || phase.ops.values().any(|op| op.wrong > 0),
+        unread: ledger.is_some_and(|ledger| ledger.unverifiable > 0),
+    }
 }
 
 /// The exit code of a run. The first of these that applies:

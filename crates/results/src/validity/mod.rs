@@ -17,7 +17,8 @@ mod unlike;
 
 pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
-pub(crate) use guarantee::{allowed, lost_writes};
+pub(crate) use guarantee::{allowed, forbidden, lost_writes};
+pub(crate) use judge::{Spoiled, spoiled_by};
 pub use judge::{exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
