@@ -208,7 +208,6 @@ impl Tree {
     pub fn resume(&self) {
         self.0.iter().for_each(|pid| pid.signal(Signal::CONT));
     }
-
 }
 
 /// The process group of a child of this process that was started as its leader.

@@ -543,10 +543,12 @@ impl Server {
 
     /// Runs a command to completion, within this time.
     fn run(&self, what: &'static str, line: &str, within: Duration) -> Result<(), Problem> {
-        command::run(line, self.spec.user.as_ref(), &self.spec.env, within, &|| false).map_err(|Failed { why, said }| {
-            let (server, command) = (self.spec.name.clone(), line.to_owned());
-            Problem::Command { server, what, command, why, said }
-        })
+        command::run(line, self.spec.user.as_ref(), &self.spec.env, within, &|| false).map_err(
+            |Failed { why, said }| {
+                let (server, command) = (self.spec.name.clone(), line.to_owned());
+                Problem::Command { server, what, command, why, said }
+            },
+        )
     }
 
     fn shown(&self) -> String {

@@ -28,7 +28,9 @@ impl User {
             return Ok(None);
         }
         let user = Self::known(name).ok_or_else(|| {
-            format!("there is no user `{name}` on this machine; name another `user`, or create it: useradd --system {name}")
+            format!(
+                "there is no user `{name}` on this machine; name another `user`, or create it: useradd --system {name}"
+            )
         })?;
         if user.uid == 0 {
             return Ok(None);

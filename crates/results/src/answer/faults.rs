@@ -142,13 +142,19 @@ mod tests {
         );
         run.trials[0].phases[1].ledger.as_mut().unwrap().lost = 0;
         let told = &broken(&run)[0];
-        assert!(told.ends_with("ms; 1 of 1,200 keys could not be read back, so it is unknown what they hold."), "{told}");
+        assert!(
+            told.ends_with("ms; 1 of 1,200 keys could not be read back, so it is unknown what they hold."),
+            "{told}"
+        );
 
         let phase = &mut run.trials[0].phases[1];
         phase.faults[1].what = FaultKind::DiskFull;
         phase.faults[1].server_ended = Some("exit status: 1".into());
         let told = &broken(&run)[0];
-        assert!(told.contains("700 ms; its server ended by itself during a full disk, and was started again; "), "{told}");
+        assert!(
+            told.contains("700 ms; its server ended by itself during a full disk, and was started again; "),
+            "{told}"
+        );
 
         let phase = &mut run.trials[0].phases[1];
         phase.durability.name = "none".into();

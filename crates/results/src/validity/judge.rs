@@ -80,11 +80,7 @@ pub(crate) struct Spoiled {
 
 impl Spoiled {
     pub(crate) fn or(self, other: Self) -> Self {
-        Self {
-            lost: self.lost || other.lost,
-            wrong: self.wrong || other.wrong,
-            unread: self.unread || other.unread,
-        }
+        Self { lost: self.lost || other.lost, wrong: self.wrong || other.wrong, unread: self.unread || other.unread }
     }
 }
 

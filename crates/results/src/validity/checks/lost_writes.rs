@@ -8,8 +8,7 @@ use crate::validity::guarantee::{allowed, forbidden, lost_writes};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
-    Check::new("lost-writes", "not every acknowledged write was found again", &[Looks::Phase(look)])
-        .and_of_warm_ups();
+    Check::new("lost-writes", "not every acknowledged write was found again", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {

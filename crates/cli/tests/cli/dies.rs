@@ -1,0 +1,249 @@
+//! The built-in study `what-if-it-dies` on servers, with the tables and commands that `docs/servers.md` shows for it. Only
+//! what differs between machines is replaced: folders of programs, ports, data folders, and users that do not exist here.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::common::{Cli, Done, installed};
+use crate::server::free_port;
+
+/// What the page shows for one server.
+struct Shown {
+    /// The table to append to the study.
+    table: String,
+    /// The words of the command, without `sudo`.
+    command: Vec<String>,
+}
+
+/// What the page shows, by the name of the server.
+fn shown() -> BTreeMap<String, Shown> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
+    let section = page.split("\n## What if it dies\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let block = |text: &str, language: &str| {
+        let begin = format!("```{language}\n");
+        text.split(&begin).nth(1).unwrap().split("```").next().unwrap().to_owned()
+    };
+    assert_eq!(block(section, "sh").trim(), "storebench studies what-if-it-dies --file > mine.toml");
+    let of = |part: &str| {
+        let words = block(part, "sh").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words[..2], ["sudo", "storebench"], "{words:?}");
+        let name = part.lines().next().unwrap().trim().to_owned();
+        (name, Shown { table: block(part, "toml"), command: words[2..].to_vec() })
+    };
+    section.split("\n### ").skip(1).map(of).collect()
+}
+
+/// A folder in which a server's user may work, with the programs that the page names.
+struct Place {
+    cli: Cli,
+    path: String,
+    libraries: String,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let cli = Cli::new();
+        let may_enter = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        may_enter(cli.folder.path(), 0o711);
+        let bin = cli.path("bin");
+        std::fs::create_dir(&bin).unwrap();
+        let program = |name: &str, text: String| {
+            std::fs::write(bin.join(name), text).unwrap();
+            may_enter(&bin.join(name), 0o755);
+        };
+        let (mut folders, mut libraries) = (vec![bin.display().to_string()], String::new());
+        match name {
+            "Redis" => {
+                let (root, its) = installed("redis");
+                (libraries, folders) = (its, vec![format!("{root}/usr/bin")]);
+            }
+            "MongoDB" => program("mongod", mongod()),
+            "CouchDB" => program("couchdb", couchdb()),
+            _ => libraries = installed("postgres").1,
+        }
+        folders.extend(std::env::var("PATH"));
+        Self { cli, path: folders.join(":"), libraries }
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        let mut command = self.cli.command(args);
+        command.env("PATH", &self.path);
+        if !self.libraries.is_empty() {
+            command.env("LD_LIBRARY_PATH", &self.libraries);
+        }
+        self.cli.run_command(&mut command)
+    }
+}
+
+/// The stand-in at the place of `mongod`, with its flags.
+fn mongod() -> String {
+    let root = installed("nx-27017").0;
+    format!(
+        r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dbpath) data=$2 ;; --port) port=$2 ;; --bind_ip) host=$2 ;; *) echo "unknown $1"; exit 2 ;;
+  esac
+  shift 2
+done
+# It trusts the file of a killed server.
+rm -f "$data/pid"
+export PYTHONPATH={root}
+exec python3 -c 'import logging; logging.disable(logging.INFO); from nx_27017.nx_27017 import main; main()' \
+  --host "$host" -p "$port" --data-dir "$data" --pid-file "$data/pid" --log-file /dev/null
+"#
+    )
+}
+
+/// The stand-in at the place of `couchdb`, with the settings of its last file.
+fn couchdb() -> String {
+    let root = installed("pouchdb-server").0;
+    format!(
+        r#"#!/bin/sh
+[ "$1" = -couch_ini ] || {{ echo "unknown $1"; exit 2; }}
+shift $(($# - 1))
+value() {{ sed -n "s/^$1 = //p" "$2"; }}
+data=$(value database_dir "$1") && cd "$data" || exit
+[ "$(value view_index_dir "$1")" = "$data" ] || exit
+cat > "$data/config.json" <<END
+{{ "log": {{ "level": "none" }}, "admins": {{ "admin": "$(value admin "$1")" }},
+  "couch_httpd_auth": {{ "require_valid_user": true }} }}
+END
+exec node {root}/node_modules/pouchdb-server/bin/pouchdb-server --host 127.0.0.1 --port "$(value port "$1")" \
+  --dir "$data" --config "$data/config.json" --no-stdout-logs
+"#
+    )
+}
+
+/// Runs what the page shows for a server, with this preset and these settings.
+#[track_caller]
+fn run(name: &str, preset: &str, more: &[&str]) -> Value {
+    let Shown { table, command } = shown().remove(name).unwrap_or_else(|| panic!("the page does not show {name}"));
+    let place = Place::new(name);
+    let parsed: toml::Table = table.parse().unwrap();
+    let server = parsed["servers"].as_table().unwrap().values().next().unwrap();
+    let (port, data) = (server["port"].as_integer().unwrap().to_string(), server["data"].as_str().unwrap());
+    let user = server.get("user").and_then(|user| user.as_str());
+    let free = free_port().to_string();
+    let mut table = table.replace(data, &place.cli.path("data").display().to_string()).replace(&port, &free);
+    table = table.replace("/opt/couchdb/bin", &place.cli.path("bin").display().to_string());
+    if name == "PostgreSQL" {
+        table = table.replace("/usr/lib/postgresql", &format!("{}/usr/lib/postgresql", installed("postgres").0));
+    }
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if let Some(user) = user.filter(|user| !known.lines().any(|line| line.starts_with(&format!("{user}:")))) {
+        table = table.replace(&format!("\"{user}\""), "\"nobody\"");
+    }
+    let file = place.run(&["studies", "what-if-it-dies", "--file"]).code(0).out;
+    place.cli.write("mine.toml", &format!("{file}\n{table}"));
+    let command: Vec<String> = command
+        .iter()
+        .map(|word| word.replace(&format!(":{port}"), &format!(":{free}")))
+        .map(|word| if word == "laptop" { preset.to_owned() } else { word })
+        .collect();
+    let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
+    args.extend(["--json", "-q"]);
+    args.extend(more);
+    let done = place.run(&args);
+    done.assert_measured();
+    let result = done.json();
+    assert!(result["trials"][0]["failure"].is_null(), "{}", result["trials"][0]["failure"]);
+    for phase in measured(&result) {
+        let (phase, ledger) = (&phase["name"], &phase["ledger"]);
+        assert!(ledger["keys"].as_u64().unwrap() > 100, "{phase}: {ledger}");
+        assert_eq!(ledger["unverifiable"], 0, "{phase}: {ledger}");
+    }
+    let leases = place.cli.leases();
+    assert!(leases.is_empty(), "{leases:?}");
+    result
+}
+
+/// The phases after the load.
+fn measured(result: &Value) -> impl Iterator<Item = &Value> {
+    result["trials"][0]["phases"].as_array().unwrap().iter().skip(1)
+}
+
+/// Asserts that these faults happened, each as planned.
+#[track_caller]
+fn happened(result: &Value, expected: &[&str]) {
+    let faults = || measured(result).flat_map(|phase| phase["faults"].as_array().into_iter().flatten());
+    assert_eq!(faults().map(|fault| fault["what"].as_str().unwrap()).collect::<Vec<_>>(), expected);
+    for fault in faults() {
+        assert!(fault["problem"].is_null() && !fault["began_ns"].is_null(), "{fault}");
+    }
+}
+
+/// Asserts that every acknowledged write is there.
+#[track_caller]
+fn kept(result: &Value) {
+    for phase in measured(result) {
+        assert_eq!(phase["ledger"]["lost"], 0, "{}: {}", phase["name"], phase["ledger"]);
+    }
+}
+
+/// Without power cuts and a full disk, and short.
+#[track_caller]
+fn without_root(name: &str, more: &[&str]) {
+    let short = ["undisturbed", "killed", "restarted", "paused"].map(|phase| format!("phases.{phase}.duration=2500ms"));
+    let mut args = vec!["--scale", "0.005"];
+    short.iter().for_each(|setting| args.extend(["--set", setting.as_str()]));
+    args.extend(more);
+    let result = run(name, "no-root", &args);
+    happened(&result, &["kill", "restart", "pause"]);
+    kept(&result);
+}
+
+/// The stand-in for CouchDB does not sync.
+const OS: [&str; 4] = ["--set", "phases.load.durability=os", "--set", "factors.'phases.*.durability'=[\"os\"]"];
+
+#[test]
+fn postgres_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("PostgreSQL", &[]);
+}
+
+#[test]
+fn redis_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("Redis", &[]);
+}
+
+#[test]
+fn a_mongodb_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("MongoDB", &[]);
+}
+
+#[test]
+fn a_couchdb_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("CouchDB", &OS);
+}
+
+#[test]
+fn the_page_shows_no_other_server() {
+    assert_eq!(shown().into_keys().collect::<Vec<_>>(), ["CouchDB", "MongoDB", "PostgreSQL", "Redis"]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset, with power cuts and a full disk, on each server of the page"]
+fn soak_what_if_it_dies_completes_on_every_server_of_the_page() {
+    if let Err(why) = storebench_machine::PowerCut::available() {
+        println!("skipped: {why}");
+        return;
+    }
+    for (name, more) in [("PostgreSQL", &[][..]), ("Redis", &[]), ("MongoDB", &[]), ("CouchDB", &OS)] {
+        let result = run(name, "laptop", more);
+        happened(&result, &["kill", "restart", "pause", "power-cut", "power-cut", "disk-full", "restart"]);
+        if more.is_empty() {
+            kept(&result);
+        }
+        let told: Vec<String> = measured(&result)
+            .map(|phase| {
+                let ledger = &phase["ledger"];
+                format!("{}: {} of {} lost", phase["name"], ledger["lost"], ledger["keys"])
+            })
+            .collect();
+        println!("soak: {name}: {}", told.join(", "));
+    }
+}
