@@ -13,7 +13,7 @@ use crate::server::free_port;
 struct Shown {
     /// The table to append to the study.
     table: String,
-    /// The words of the command, without `sudo`.
+    /// The words of the command, behind the name of the program.
     command: Vec<String>,
 }
 
@@ -27,10 +27,11 @@ fn shown() -> BTreeMap<String, Shown> {
     };
     assert_eq!(block(section, "sh").trim(), "storebench studies what-if-it-dies --file > mine.toml");
     let of = |part: &str| {
-        let words = block(part, "sh").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words[..2], ["sudo", "storebench"], "{words:?}");
+        let line = block(part, "sh");
+        let words = line.strip_prefix("sudo \"$(command -v storebench)\" ").unwrap_or_else(|| panic!("{line}"));
+        let words = words.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let name = part.lines().next().unwrap().trim().to_owned();
-        (name, Shown { table: block(part, "toml"), command: words[2..].to_vec() })
+        (name, Shown { table: block(part, "toml"), command: words })
     };
     section.split("\n### ").skip(1).map(of).collect()
 }
