@@ -226,25 +226,45 @@ fn the_page_shows_no_other_server() {
     assert_eq!(shown().into_keys().collect::<Vec<_>>(), ["CouchDB", "MongoDB", "PostgreSQL", "Redis"]);
 }
 
-#[test]
-#[ignore = "soak: the whole laptop preset, with power cuts and a full disk, on each server of the page"]
-fn soak_what_if_it_dies_completes_on_every_server_of_the_page() {
+/// The whole laptop preset, with power cuts and a full disk.
+#[track_caller]
+fn whole(name: &str, more: &[&str]) {
     if let Err(why) = storebench_machine::PowerCut::available() {
         println!("skipped: {why}");
         return;
     }
-    for (name, more) in [("PostgreSQL", &[][..]), ("Redis", &[]), ("MongoDB", &[]), ("CouchDB", &OS)] {
-        let result = run(name, "laptop", more);
-        happened(&result, &["kill", "restart", "pause", "power-cut", "power-cut", "disk-full", "restart"]);
-        if more.is_empty() {
-            kept(&result);
-        }
-        let told: Vec<String> = measured(&result)
-            .map(|phase| {
-                let ledger = &phase["ledger"];
-                format!("{}: {} of {} lost", phase["name"], ledger["lost"], ledger["keys"])
-            })
-            .collect();
-        println!("soak: {name}: {}", told.join(", "));
+    let result = run(name, "laptop", more);
+    happened(&result, &["kill", "restart", "pause", "power-cut", "power-cut", "disk-full", "restart"]);
+    if more.is_empty() {
+        kept(&result);
     }
+    let told = |phase: &Value| {
+        let ledger = &phase["ledger"];
+        format!("{} {} of {} lost", phase["name"].as_str().unwrap(), ledger["lost"], ledger["keys"])
+    };
+    println!("soak: {name}: {}", measured(&result).map(told).collect::<Vec<_>>().join(", "));
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_postgres_dies_in_every_way_of_the_page() {
+    whole("PostgreSQL", &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_redis_dies_in_every_way_of_the_page() {
+    whole("Redis", &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_a_mongodb_dies_in_every_way_of_the_page() {
+    whole("MongoDB", &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_a_couchdb_dies_in_every_way_of_the_page() {
+    whole("CouchDB", &OS);
 }
