@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use super::listed;
 use crate::RunResult;
 use crate::human::{count, plural};
-use crate::validity::{Severity, Spoiled, in_short, is_of_the_answer, spoiled_by};
+use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer};
 
 /// The most checks that are named.
 const MOST_NAMED: usize = 4;
@@ -33,7 +33,8 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
-        let (what, checks) = (what_is_wrong(result), named(&invalid));
+        let (what, checks) = (data_trouble(&result.trials).unwrap_or("the measurement is invalid"), named(&invalid));
+        let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
         (format!("{what}: {checks}{}.", also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
         let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
@@ -50,19 +51,6 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         (text, if notes.is_empty() { Severity::Pass } else { Severity::Note })
     };
     (text + cut, severity)
-}
-
-/// What makes a run invalid. An exit code of 1 does not say it: a store that failed ends a run with 1, too.
-fn what_is_wrong(result: &RunResult) -> &'static str {
-    let phases = result.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-    let of = phases.map(|(trial, phase)| spoiled_by(trial, phase)).fold(Spoiled::default(), Spoiled::or);
-    match (of.lost, of.wrong, of.unread) {
-        (true, true, _) => "Acknowledged data was lost, and wrong data was returned",
-        (true, false, _) => "Acknowledged data was lost",
-        (false, true, _) => "Wrong data was returned",
-        (false, false, true) => "Acknowledged data could not be read back, so it is unknown whether it is still there",
-        (false, false, false) => "The measurement is invalid",
-    }
 }
 
 /// What a check observed that puts the answer in doubt: `Doubtful: configurations did different work (work-differs; one
