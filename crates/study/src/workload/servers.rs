@@ -252,3 +252,38 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     }
     problems
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn study(server: &str) -> Result<ServerSpec, String> {
+        let text = format!(
+            "title = \"x\"\ncollections = {{ docs = {{ count = 1 }} }}\n[[phases]]\nname = \"a\"\nload = [\"docs\"]\n\
+             [servers.pg]\n{server}"
+        );
+        let study = Study::parse(&text, Path::new("x.toml"), &[]).map_err(|errors| errors.to_string())?;
+        Ok(study.servers["pg"].clone())
+    }
+
+    #[test]
+    fn a_server_is_stopped_by_a_signal_or_a_command() {
+        assert_eq!(study("run = \"postgres\"").unwrap().stop_signal, None);
+        let given = study("run = \"postgres\"\nstop_signal = \"SIGINT\"\nuser = \"postgres\"").unwrap();
+        assert_eq!((given.stop_signal, given.user.as_deref()), (Some(StopSignal::Int), Some("postgres")));
+        assert_eq!(study("run = \"postgres\"\nstop = \"pg_ctl stop\"").unwrap().stop.as_deref(), Some("pg_ctl stop"));
+        for (server, told) in [
+            ("run = \"a\"\nstop_signal = \"INT\"", "known: `SIGTERM`, `SIGINT`"),
+            ("run = \"a\"\nstop_signal = \"SIGINT\"\nstop = \"b\"", "remove it or `stop_signal`"),
+            ("start = \"a\"\nstop = \"b\"\nstop_signal = \"SIGINT\"", "only a server with `run` gets signals"),
+            ("run = \"a\"\nkill = \"b\"", "killed and paused by signals"),
+            ("run = \"a\"\nuser = \"\"", "name a user of this machine"),
+            ("run = \"a\"\nstop = \"b {port}\"", "add `port`"),
+        ] {
+            let error = study(server).unwrap_err();
+            assert!(error.contains(told), "{server}: {error}");
+        }
+    }
+}
