@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,7 +12,7 @@ use super::cgroup::{Cgroup, GroupUse, Limits};
 use super::command::{self, Failed};
 use super::lease::Lease;
 use super::process::{Group, Pid, Signal, Tree};
-use super::user::User;
+use super::user::{PRIVATE, User};
 
 /// How often conditions are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -422,7 +423,14 @@ impl Server {
     fn make_folder(&self, data: &Path) -> Result<bool, Problem> {
         let shown = data.display();
         let failed = |what, error: std::io::Error| self.failed(what, &shown.to_string(), error.to_string());
-        fs::create_dir_all(data).map_err(|error| failed("creating its data folder", error))?;
+        let make = || -> std::io::Result<()> {
+            if data.exists() {
+                return Ok(());
+            }
+            data.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::DirBuilder::new().mode(PRIVATE).create(data)
+        };
+        make().map_err(|error| failed("creating its data folder", error))?;
         let empty = fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_none());
         let Some(user) = &self.spec.user else { return Ok(empty) };
         if empty {

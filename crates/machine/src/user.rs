@@ -1,12 +1,16 @@
 //! Another user of this machine, as whom the commands of a server run.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The program that changes the user. Unlike `su` and `runuser`, it becomes the command instead of waiting for it, so
 /// that signals reach the server.
 const PROGRAM: &str = "setpriv";
+
+/// The mode of a folder that only its owner may use.
+pub(crate) const PRIVATE: u32 = 0o700;
 
 /// A user as whom commands run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,9 +91,10 @@ impl User {
         command
     }
 
-    /// Makes a folder its own.
+    /// Makes a folder its own, which nobody else may enter: PostgreSQL accepts no other.
     pub(crate) fn take(&self, folder: &Path) -> std::io::Result<()> {
-        std::os::unix::fs::chown(folder, Some(self.uid), Some(self.gid))
+        std::os::unix::fs::chown(folder, Some(self.uid), Some(self.gid))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE))
     }
 
     /// Whether it can write into a folder: it must be able to enter every folder above, too.

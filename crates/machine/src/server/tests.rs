@@ -73,6 +73,11 @@ fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
     server.stop().unwrap();
     assert!(server.said().ends_with("bye"), "{}", server.said());
     assert_eq!(fs::read_to_string(lab.path("prepared")).unwrap(), "once\n");
+    assert_eq!(
+        fs::metadata(lab.path("data")).unwrap().permissions().mode() & 0o777,
+        0o700,
+        "its data is nobody else's"
+    );
     assert_eq!(lab.leases(), 1);
     drop(server);
     assert_eq!(lab.leases(), 0);
@@ -436,7 +441,8 @@ fn commands_run_as_the_user_of_the_server_and_its_folder_belongs_to_that_user() 
     assert!(!tree.runs());
     assert_eq!(fs::read_to_string(lab.path("data/prepared")).unwrap(), "nobody\n");
     assert!(server.said().starts_with("nobody\n/"), "{}", server.said());
-    assert_eq!(fs::metadata(lab.path("data")).unwrap().uid(), fs::metadata(lab.path("data/up")).unwrap().uid());
+    let [folder, file] = ["data", "data/up"].map(|name| fs::metadata(lab.path(name)).unwrap());
+    assert_eq!((folder.uid(), folder.mode() & 0o777), (file.uid(), 0o700));
     // A folder of root, which the user cannot enter.
     fs::set_permissions(lab.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let told = server.start().unwrap_err().to_string();
