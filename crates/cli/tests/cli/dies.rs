@@ -17,14 +17,22 @@ struct Shown {
     command: Vec<String>,
 }
 
+/// A section of the page.
+fn section(title: &str) -> String {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
+    let begin = format!("\n## {title}\n");
+    page.split(&begin).nth(1).unwrap().split("\n## ").next().unwrap().to_owned()
+}
+
+/// The first block in this language.
+fn block(text: &str, language: &str) -> String {
+    let begin = format!("```{language}\n");
+    text.split(&begin).nth(1).unwrap().split("```").next().unwrap().to_owned()
+}
+
 /// What the page shows, by the name of the server.
 fn shown() -> BTreeMap<String, Shown> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
-    let section = page.split("\n## What if it dies\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let block = |text: &str, language: &str| {
-        let begin = format!("```{language}\n");
-        text.split(&begin).nth(1).unwrap().split("```").next().unwrap().to_owned()
-    };
+    let section = &section("What if it dies");
     assert_eq!(block(section, "sh").trim(), "storebench studies what-if-it-dies --file > mine.toml");
     let of = |part: &str| {
         let line = block(part, "sh");
@@ -68,6 +76,28 @@ impl Place {
         }
         folders.extend(std::env::var("PATH"));
         Self { cli, path: folders.join(":"), libraries }
+    }
+
+    /// The tables of servers, for this machine, and for each port of the page the one that is used instead.
+    fn own(&self, table: &str) -> (String, Vec<(String, String)>) {
+        let parsed: toml::Table = table.parse().unwrap();
+        let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let (mut own, mut ports) = (table.to_owned(), Vec::new());
+        for (name, server) in parsed["servers"].as_table().unwrap() {
+            let (port, free) = (server["port"].as_integer().unwrap().to_string(), free_port().to_string());
+            let data = server["data"].as_str().unwrap();
+            own = own.replace(data, &self.cli.path(name).display().to_string()).replace(&port, &free);
+            ports.push((port, free));
+            let user = server.get("user").and_then(|user| user.as_str());
+            if let Some(user) = user.filter(|user| !known.lines().any(|line| line.starts_with(&format!("{user}:")))) {
+                own = own.replace(&format!("\"{user}\""), "\"nobody\"");
+            }
+        }
+        own = own.replace("/opt/couchdb/bin", &self.cli.path("bin").display().to_string());
+        if own.contains("/usr/lib/postgresql") {
+            own = own.replace("/usr/lib/postgresql", &format!("{}/usr/lib/postgresql", installed("postgres").0));
+        }
+        (own, ports)
     }
 
     fn run(&self, args: &[&str]) -> Done {
@@ -125,25 +155,12 @@ exec node {root}/node_modules/pouchdb-server/bin/pouchdb-server --host 127.0.0.1
 fn run(name: &str, preset: &str, more: &[&str]) -> Value {
     let Shown { table, command } = shown().remove(name).unwrap_or_else(|| panic!("the page does not show {name}"));
     let place = Place::new(name);
-    let parsed: toml::Table = table.parse().unwrap();
-    let server = parsed["servers"].as_table().unwrap().values().next().unwrap();
-    let (port, data) = (server["port"].as_integer().unwrap().to_string(), server["data"].as_str().unwrap());
-    let user = server.get("user").and_then(|user| user.as_str());
-    let free = free_port().to_string();
-    let mut table = table.replace(data, &place.cli.path("data").display().to_string()).replace(&port, &free);
-    table = table.replace("/opt/couchdb/bin", &place.cli.path("bin").display().to_string());
-    if name == "PostgreSQL" {
-        table = table.replace("/usr/lib/postgresql", &format!("{}/usr/lib/postgresql", installed("postgres").0));
-    }
-    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    if let Some(user) = user.filter(|user| !known.lines().any(|line| line.starts_with(&format!("{user}:")))) {
-        table = table.replace(&format!("\"{user}\""), "\"nobody\"");
-    }
+    let (table, ports) = place.own(&table);
     let file = place.run(&["studies", "what-if-it-dies", "--file"]).code(0).out;
     place.cli.write("mine.toml", &format!("{file}\n{table}"));
     let command: Vec<String> = command
         .iter()
-        .map(|word| word.replace(&format!(":{port}"), &format!(":{free}")))
+        .map(|word| ports.iter().fold(word.clone(), |word, (shown, free)| word.replace(shown, free)))
         .map(|word| if word == "laptop" { preset.to_owned() } else { word })
         .collect();
     let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -219,6 +236,37 @@ fn a_mongodb_that_dies_as_the_page_shows_keeps_everything() {
 #[test]
 fn a_couchdb_that_dies_as_the_page_shows_keeps_everything() {
     without_root("CouchDB", &OS);
+}
+
+#[test]
+fn the_nodes_of_the_page_are_killed_and_restarted_one_after_another() {
+    let shown = block(&section("Several nodes"), "toml");
+    let place = Place::new("PostgreSQL");
+    let (table, ports) = place.own(shown.split("[[phases]]").next().unwrap());
+    let study = r#"
+title = "Nodes"
+[collections.docs]
+count = 500
+[[phases]]
+name = "load"
+load = ["docs"]
+[[phases]]
+name = "steady"
+mix = { read = 1, upsert = 1 }
+duration = "3s"
+streams = "disjoint"
+ledger = true
+timeout = "3s"
+faults = [{ at = "500ms", do = "kill", server = "standby" }, { at = "1s", do = "rolling-restart" }]
+"#;
+    place.cli.write("nodes.toml", &format!("{study}{table}"));
+    let store = format!("pg=postgres://storebench@127.0.0.1:{}/postgres", ports[0].1);
+    let done = place.run(&["run", "nodes.toml", "--store", &store, "--manage-servers", "--json", "-q"]);
+    done.assert_measured();
+    let result = done.json();
+    happened(&result, &["kill", "rolling-restart"]);
+    kept(&result);
+    assert!(place.cli.leases().is_empty(), "{:?}", place.cli.leases());
 }
 
 #[test]
