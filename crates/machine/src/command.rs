@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::process::{Group, Pid, Tree};
+use super::user::User;
 
 const FIRST_LOOK: Duration = Duration::from_micros(500);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -19,7 +20,7 @@ const LAST_BYTES: u64 = 2_000;
 /// # Errors
 /// Fails if the command cannot be run, fails, or takes too long. The message holds the command and its last output.
 pub fn run_command(line: &str, within: Duration, stopped: &dyn Fn() -> bool) -> Result<(), String> {
-    run(line, &[], within, stopped).map_err(|Failed { why, said }| {
+    run(line, None, &[], within, stopped).map_err(|Failed { why, said }| {
         if said.is_empty() { format!("`{line}` {why}") } else { format!("`{line}` {why}:\n{said}") }
     })
 }
@@ -32,9 +33,10 @@ pub(crate) struct Failed {
     pub(crate) said: String,
 }
 
-/// Like [`run_command`], with these environment variables.
+/// Like [`run_command`], as this user and with these environment variables.
 pub(crate) fn run(
     line: &str,
+    user: Option<&User>,
     env: &[(String, String)],
     within: Duration,
     stopped: &dyn Fn() -> bool,
@@ -43,7 +45,10 @@ pub(crate) fn run(
     let unrun = |error: std::io::Error| Failed { why: format!("cannot be run: {error}"), said: String::new() };
     let mut said = tempfile::tempfile().map_err(unrun)?;
     let other = |said: &File| said.try_clone().map_err(unrun);
-    let mut command = Command::new("sh");
+    let mut command = match user {
+        None => Command::new("sh"),
+        Some(user) => user.shell(),
+    };
     command.args(["-c", line]).stdin(Stdio::null()).stdout(other(&said)?).stderr(other(&said)?).process_group(0);
     command.envs(env.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(unrun)?;

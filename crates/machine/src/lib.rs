@@ -43,6 +43,7 @@ mod sample;
 mod server;
 #[cfg(test)]
 mod testing;
+mod user;
 
 #[cfg(not(feature = "netns"))]
 pub use absent::Network;
@@ -61,10 +62,11 @@ pub use metrics::{HostMetrics, Sample, scrape};
 pub use netns::{Network, NetworkProblem};
 #[cfg(feature = "powercut")]
 pub use powercut::{PowerCut, PowerCutUse, PowerOff};
-pub use process::{Pid, Tree};
+pub use process::{Pid, Signal, Tree};
 pub use processors::Processors;
 pub use sample::{
     FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_speed,
     network_use, server_roots,
 };
-pub use server::{Commands, Problem, Server, Spec};
+pub use server::{Commands, Problem, Server, Spec, StopBy};
+pub use user::User;

@@ -6,7 +6,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+pub use rustix::process::Signal;
+use rustix::process::{WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
 /// How long killed processes of a group may take to end. One that waits for a disk may never end.
@@ -207,13 +208,6 @@ impl Tree {
     pub fn resume(&self) {
         self.0.iter().for_each(|pid| pid.signal(Signal::CONT));
     }
-
-    /// Asks the first of them to end (SIGTERM). It is expected to end the others.
-    pub fn terminate(&self) {
-        if let Some(first) = self.0.first() {
-            first.signal(Signal::TERM);
-        }
-    }
 }
 
 /// The process group of a child of this process that was started as its leader.
@@ -247,6 +241,13 @@ impl Group {
             (stat.group == group && !stat.has_ended()).then_some(Pid { number, began: stat.began })
         };
         all().filter_map(of_group).collect()
+    }
+
+    /// Sends a signal to all its processes.
+    pub(crate) fn signal(self, signal: Signal) {
+        if self.ended().is_some() {
+            let _ = kill_process_group(self.0, signal);
+        }
     }
 
     /// Kills the whole group (SIGKILL), including processes started at this moment, and waits up to [`GROUP_WITHIN`]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 use super::cgroup::{Cgroup, GroupUse, Limits};
 use super::command::{self, Failed};
 use super::lease::Lease;
-use super::process::{Group, Pid, Tree};
+use super::process::{Group, Pid, Signal, Tree};
+use super::user::{PRIVATE, User};
 
 /// How often conditions are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -22,9 +24,16 @@ const LAST_LINES: usize = 15;
 /// How a server is controlled. Commands are given to `sh -c`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Commands {
-    /// A command that is the server, in the foreground. It is stopped, killed and paused by signals to its process and
-    /// all its descendants.
-    Run(String),
+    /// A command that is the server, in the foreground. It is killed and paused by signals to its process and all its
+    /// descendants.
+    Run {
+        /// The command.
+        line: String,
+        /// A prefix that runs it in the server's network namespace; empty if it has none.
+        network: String,
+        /// What stops it cleanly.
+        stop: StopBy,
+    },
     /// The same without a shell: a program and its arguments. Its standard input is a pipe that closes when this
     /// process ends.
     Program(PathBuf, Vec<String>),
@@ -43,6 +52,15 @@ pub enum Commands {
     },
 }
 
+/// What makes a server shut down cleanly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopBy {
+    /// A signal to its process group.
+    Signal(Signal),
+    /// A command. It may end before the server does.
+    Command(String),
+}
+
 /// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -50,6 +68,8 @@ pub struct Spec {
     pub name: String,
     /// How it is controlled.
     pub commands: Commands,
+    /// The user that its commands run as; `None` for that of this process. An empty data folder becomes this user's.
+    pub user: Option<User>,
     /// A command that runs once before the first start, if the data folder is empty.
     pub prepare: Option<String>,
     /// Its data folder. It is created if it does not exist.
@@ -109,12 +129,16 @@ pub enum Problem {
         said: String,
     },
     /// It did not stop in time, and was killed.
-    #[error("server `{server}` did not stop within {within:?} and was killed; raise `stop_within`")]
+    #[error("server `{server}` did not stop within {within:?} after {asked} and was killed; {remedy}")]
     NotStopped {
         /// The server.
         server: String,
         /// How long Storebench waited.
         within: Duration,
+        /// What should have stopped it.
+        asked: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The action is not possible.
     #[error("server `{server}` cannot be {what}: {why}")]
@@ -252,9 +276,7 @@ impl Server {
             return Ok(());
         }
         if let Some(data) = self.spec.data.clone() {
-            let made = fs::create_dir_all(&data);
-            made.map_err(|e| self.failed("creating its data folder", &data.display().to_string(), e.to_string()))?;
-            let empty = fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_none());
+            let empty = self.make_folder(&data)?;
             if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
                 self.run("preparing it", &prepare, PREPARED_WITHIN)?;
             }
@@ -267,10 +289,19 @@ impl Server {
                 self.given_runs = true;
                 return Ok(());
             }
-            Commands::Run(line) => {
+            // With `exec`, the process is the server and not a shell that waits for it. Only root may enter groups and
+            // namespaces, so the user changes last.
+            Commands::Run { line, network, .. } => {
                 let mut command = Command::new("sh");
-                // With `exec`, the process is the server and not a shell that waits for it.
-                command.args(["-c", &format!("{enter}exec {line}")]).stdin(Stdio::null());
+                match &self.spec.user {
+                    None => command.args(["-c", &format!("{enter}exec {network}{line}")]),
+                    Some(user) => command
+                        .args(["-c", &format!("{enter}exec {network}\"$0\" \"$@\"")])
+                        .args(user.prefix())
+                        .args(["sh", "-c", &format!("exec {line}")])
+                        .envs(user.environment()),
+                };
+                command.stdin(Stdio::null());
                 command
             }
             Commands::Program(program, arguments) if enter.is_empty() => {
@@ -348,11 +379,30 @@ impl Server {
             let stop = stop.clone();
             return self.end_given("stopping it", &stop);
         }
-        let tree = self.tree();
-        tree.terminate();
-        let began = Instant::now();
-        while began.elapsed() < self.spec.stop_within {
-            if self.has_ended() {
+        let (tree, began, within) = (self.tree(), Instant::now(), self.spec.stop_within);
+        let group = self.child.as_ref().and_then(Group::of);
+        let by = match &self.spec.commands {
+            Commands::Run { stop, .. } => stop.clone(),
+            _ => StopBy::Signal(Signal::TERM),
+        };
+        let asked = match &by {
+            StopBy::Signal(signal) => {
+                group.into_iter().for_each(|group| group.signal(*signal));
+                signal_name(*signal).to_owned()
+            }
+            StopBy::Command(line) => {
+                if let Err(problem) = self.run("stopping it", line, within) {
+                    self.end(&tree);
+                    return Err(problem);
+                }
+                format!("`{line}`")
+            }
+        };
+        // A wrapper may end at the signal while the server that it started still writes: every process of the group was
+        // asked to end. A command may speak to the server only.
+        let others_run = || matches!(by, StopBy::Signal(_)) && group.is_some_and(|group| !group.pids().is_empty());
+        while began.elapsed() < within {
+            if self.has_ended() && !others_run() {
                 // Processes that it has started and left behind are no longer part of the server.
                 self.end(&tree);
                 return Ok(());
@@ -360,7 +410,42 @@ impl Server {
             std::thread::sleep(LOOK_EVERY);
         }
         self.end(&tree);
-        Err(Problem::NotStopped { server: self.spec.name.clone(), within: self.spec.stop_within })
+        let remedy = match by {
+            StopBy::Signal(_) => {
+                "raise `stop_within`, or use the `stop_signal` that ends it at once (PostgreSQL: \"SIGINT\") or a `stop` command"
+            }
+            StopBy::Command(_) => "raise `stop_within`, or correct `stop`",
+        };
+        Err(Problem::NotStopped { server: self.spec.name.clone(), within, asked, remedy })
+    }
+
+    /// Creates its data folder if it does not exist. Returns whether it is empty; it then belongs to the server's user.
+    fn make_folder(&self, data: &Path) -> Result<bool, Problem> {
+        let shown = data.display();
+        let failed = |what, error: std::io::Error| self.failed(what, &shown.to_string(), error.to_string());
+        let make = || -> std::io::Result<()> {
+            if data.exists() {
+                return Ok(());
+            }
+            data.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::DirBuilder::new().mode(PRIVATE).create(data)
+        };
+        make().map_err(|error| failed("creating its data folder", error))?;
+        let empty = fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_none());
+        let Some(user) = &self.spec.user else { return Ok(empty) };
+        if empty {
+            user.take(data).map_err(|error| failed("giving its data folder to its user", error))?;
+        }
+        if user.can_write(data) {
+            return Ok(empty);
+        }
+        let why = format!(
+            "user `{}` cannot write to its data folder {shown}; use a folder that this user may enter, such as \
+             /var/tmp/{}, as `data`",
+            user.name(),
+            self.spec.name
+        );
+        Err(Problem::NoWay { server: self.spec.name.clone(), what: "started", why })
     }
 
     /// Kills it, as `kill -9` does: it writes nothing more.
@@ -466,15 +551,17 @@ impl Server {
 
     /// Runs a command to completion, within this time.
     fn run(&self, what: &'static str, line: &str, within: Duration) -> Result<(), Problem> {
-        command::run(line, &self.spec.env, within, &|| false).map_err(|Failed { why, said }| {
-            let (server, command) = (self.spec.name.clone(), line.to_owned());
-            Problem::Command { server, what, command, why, said }
-        })
+        command::run(line, self.spec.user.as_ref(), &self.spec.env, within, &|| false).map_err(
+            |Failed { why, said }| {
+                let (server, command) = (self.spec.name.clone(), line.to_owned());
+                Problem::Command { server, what, command, why, said }
+            },
+        )
     }
 
     fn shown(&self) -> String {
         match &self.spec.commands {
-            Commands::Run(line) | Commands::Given { start: line, .. } => line.clone(),
+            Commands::Run { line, .. } | Commands::Given { start: line, .. } => line.clone(),
             Commands::Program(program, arguments) => format!("{} {}", program.display(), arguments.join(" ")),
         }
     }
@@ -503,6 +590,18 @@ impl Drop for Server {
         for file in &self.spec.files {
             let _ = fs::remove_file(file);
         }
+    }
+}
+
+/// What users call a signal.
+fn signal_name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::INT => "SIGINT",
+        Signal::QUIT => "SIGQUIT",
+        Signal::HUP => "SIGHUP",
+        Signal::USR1 => "SIGUSR1",
+        Signal::USR2 => "SIGUSR2",
+        _ => "SIGTERM",
     }
 }
 

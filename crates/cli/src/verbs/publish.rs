@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use storebench_results::summary::{brief, summary};
-use storebench_results::validity::{CheckResult, Severity};
+use storebench_results::validity::{CheckResult, Severity, data_trouble};
 use storebench_results::{RunResult, TrialResult};
 
 use super::report::write_page;
@@ -68,19 +68,22 @@ fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<S
         checks.dedup();
         checks.join(", ")
     };
+    // Lost data is more than a store that ended early, which may be why it was lost.
+    if let Some(what) = data_trouble(trials) {
+        let more = failed.map_or_else(String::new, |failed| format!("; {failed}"));
+        return Some(format!("{what}: {}{more}", invalid()));
+    }
     match code {
         INVALID if failed.is_none() => Some(format!("the measurement is invalid: {}", invalid())),
         0 | INTERRUPTED => None,
-        _ => failed.or_else(|| {
-            let checks = invalid();
-            (!checks.is_empty()).then(|| format!("data are wrong or lost: {checks}"))
-        }),
+        _ => failed,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use storebench_results::Failure as Ended;
+    use storebench_engine::measure::LedgerReport;
+    use storebench_results::{Failure as Ended, PhaseResult};
 
     use super::*;
 
@@ -92,6 +95,13 @@ mod tests {
             message: "no key was left".into(),
         };
         let trial = TrialResult { store: "redis".into(), failure: Some(failure), ..TrialResult::default() };
-        assert_eq!(trouble(&[trial], &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
+        let mut trials = [trial];
+        assert_eq!(trouble(&trials, &[], INVALID).unwrap(), "store `redis` ended early, in steady: no key was left");
+        // Keys that could not be read back are not lost, and come before the reason.
+        let ledger = LedgerReport { keys: 3, confirmed: 1, unverifiable: 2, ..LedgerReport::default() };
+        trials[0].phases = vec![PhaseResult { ledger: Some(ledger), ..PhaseResult::default() }];
+        let told = trouble(&trials, &[], 1).unwrap();
+        assert!(told.starts_with("acknowledged data could not be read back, so it is unknown"), "{told}");
+        assert!(told.ends_with("; store `redis` ended early, in steady: no key was left"), "{told}");
     }
 }

@@ -230,6 +230,40 @@ fn the_built_in_study_that_kills_a_store_in_every_way_ends_with_nothing_lost() {
     nothing_left(&cli);
 }
 
+/// Redis with `appendfsync always` ends by itself when its disk is full. It keeps everything, so it is not accused, and what
+/// it did is told.
+#[test]
+fn a_server_that_ends_on_a_full_disk_and_keeps_everything_is_not_accused() {
+    if !can() {
+        return;
+    }
+    let (place, port) = (redis(), free_port());
+    let table = format!(
+        "[servers.redis]\nrun = \"{place} redis-server --port {{port}} --dir {{data}} --appendonly yes --appendfsync \
+         always --save ''\"\nport = {port}\ndata = \"data\"\n"
+    );
+    let faults = r#"[{ at = "500ms", do = "disk-full", for = "500ms" }, { at = "1500ms", do = "restart" }]"#;
+    let (cli, done) = run(&format!("redis://127.0.0.1:{port}"), "fsync", faults, &table);
+    let result = done.json();
+    let phase = &result["trials"][0]["phases"][1];
+    let (ledger, faults) = (&phase["ledger"], phase["faults"].as_array().unwrap());
+    assert!(ledger["keys"].as_u64().unwrap() > 500, "{ledger}");
+    assert_eq!((&ledger["confirmed"], &ledger["unverifiable"]), (&ledger["keys"], &0.into()), "{ledger}");
+    assert!(faults[0]["server_ended"].as_str().unwrap().contains("exit status: 1"), "{faults:?}");
+    assert!(faults.iter().all(|fault| fault["problem"].is_null()), "{faults:?}");
+    assert!(result["trials"][0]["failure"].is_null(), "{}", result["trials"][0]["failure"]);
+    done.assert_measured();
+    let told = cli
+        .run_args(&["report", &cli.run_folder().display().to_string(), "--full"])
+        .out
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(told.contains("its server ended by itself during a full disk, and was started again"), "{told}");
+    assert!(!told.contains("Data was lost") && !told.contains("lost: "), "{told}");
+    nothing_left(&cli);
+}
+
 #[test]
 fn a_full_disk_is_told_in_words_and_takes_nothing_that_was_acknowledged() {
     if !can() {

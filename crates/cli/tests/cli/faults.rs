@@ -224,11 +224,10 @@ fn nodes_are_restarted_one_after_the_other() {
     nothing_left(&cli);
 }
 
-/// The programs of PostgreSQL, with a prefix that runs them as a user other than root.
+/// The programs of PostgreSQL.
 fn postgres() -> String {
     let (root, libraries) = installed("postgres");
-    let own = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-    format!("{own} env LD_LIBRARY_PATH={libraries} {root}/usr/lib/postgresql/15/bin")
+    format!("env LD_LIBRARY_PATH={libraries} {root}/usr/lib/postgresql/15/bin")
 }
 
 /// Two nodes cannot reach each other. Commits that wait for both are not acknowledged until the nodes can.
@@ -246,20 +245,23 @@ fn commits_that_wait_for_a_standby_stop_while_the_network_is_partitioned() {
         "{programs}/postgres -D {{data}} -c listen_addresses={{address}} -c unix_socket_directories= -c \
          synchronous_standby_names=* -c max_wal_senders=5"
     );
-    let own = "chown 65534:65534 {data} && chmod 700 {data} &&";
     let table = format!(
         r#"
 [servers.postgres]
 namespace = true
 run       = "{run}"
-prepare   = "{own} {programs}/initdb -U storebench --auth=trust --no-sync -D {{data}} && echo 'host all,replication all samenet trust' >> {{data}}/pg_hba.conf"
+user      = "nobody"
+stop_signal = "SIGINT"
+prepare   = "{programs}/initdb -U storebench --auth=trust --no-sync -D {{data}} && echo 'host all,replication all samenet trust' >> {{data}}/pg_hba.conf"
 data      = "primary"
 port      = 5432
 [servers.standby]
 node_of   = "postgres"
 namespace = true
 run       = "{run}"
-prepare   = "{own} {programs}/pg_basebackup -h {{address.postgres}} -U storebench -D {{data}} -R --checkpoint=fast --no-sync"
+user      = "nobody"
+stop_signal = "SIGINT"
+prepare   = "{programs}/pg_basebackup -h {{address.postgres}} -U storebench -D {{data}} -R --checkpoint=fast --no-sync"
 data      = "standby"
 port      = 5432
 "#

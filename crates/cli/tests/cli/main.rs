@@ -16,6 +16,7 @@ mod consistency;
 mod copies;
 #[path = "../copy/mod.rs"]
 mod copy;
+mod dies;
 mod disks;
 mod existing;
 mod faults;

@@ -239,7 +239,7 @@ fn wrong_contents_and_failed_stores_are_told_on_stderr() {
     connection.close().unwrap();
     let words = "run books.toml --keep --set phases.mixed.check=1.0 --json";
     let done = cli.run(words).code(1);
-    assert!(done.err.contains("error: data are wrong or lost: wrong-content"), "{}", done.err);
+    assert!(done.err.contains("error: wrong data was returned: wrong-content"), "{}", done.err);
     assert_eq!(check(&done.json(), "wrong-content"), "invalid");
 }
 

@@ -18,7 +18,7 @@ pub struct LedgerReport {
     /// In a wrong state: the sum of `gone`, `stale`, `torn`, `resurrected` and `never_written`. Losses that the
     /// guaranteed durability allows are included.
     pub lost: u64,
-    /// Could not be read.
+    /// Could not be read, because the store did not answer.
     pub unverifiable: u64,
     /// Examples of lost and unverifiable keys.
     pub examples: Vec<String>,
@@ -72,6 +72,11 @@ pub struct LedgerReads {
 }
 
 impl LedgerReport {
+    /// Keys that were not read back: the store did not answer, or reading back was interrupted.
+    pub fn unread(&self) -> u64 {
+        self.keys.saturating_sub(self.confirmed + self.lost).max(self.unverifiable)
+    }
+
     /// Counts a key that was read back.
     pub fn count(&mut self, fate: Fate) {
         match fate {

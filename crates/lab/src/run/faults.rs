@@ -51,6 +51,18 @@ impl Breaker<'_> {
         self.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
     }
 
+    /// A server that had no disk space or too few resources in this phase may have ended by itself. That is how it takes
+    /// such a fault, and no reason to give up: `fault` starts it again. Without such a fault before, a crash is an error.
+    fn notice_death(&mut self, fault: &Fault) {
+        let mut earlier = self.happened.iter_mut().rev();
+        if let Some(starved) = earlier.find(|of| of.what.starves() && of.began_ns.is_some())
+            && starved.server_ended.is_none()
+            && let Some(node) = self.server.as_ref().and_then(|server| server.node(fault.server.as_deref()).ok())
+        {
+            starved.server_ended = node.ended();
+        }
+    }
+
     fn fault(&self, fault: &Fault, watch: &Watch, happened: &mut FaultResult) -> Result<(), StoreError> {
         happened.began_ns = Some(watch.now_ns());
         let broken = self.begin(fault, watch, happened);
@@ -173,7 +185,7 @@ impl Breaker<'_> {
 impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
         let of = self.server.as_ref().map_or(1, Managed::count);
-        for fault in &self.faults {
+        for fault in &self.faults.clone() {
             let mut happened = FaultResult {
                 what: fault.what,
                 nodes: if fault.what.hits_all_nodes() { of } else { 1 },
@@ -181,7 +193,11 @@ impl Companion for Breaker<'_> {
                 detail: fault.detail(),
                 ..FaultResult::default()
             };
-            happened.problem = match self.reached(fault, watch) {
+            let reached = self.reached(fault, watch);
+            if reached == Ok(true) && fault.what.starts_again() {
+                self.notice_death(fault);
+            }
+            happened.problem = match reached {
                 Ok(true) => self.fault(fault, watch, &mut happened).err().map(|error| error.to_string()),
                 Ok(false) => Some("the phase ended before the fault was due".to_owned()),
                 Err(why) => Some(why),

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use storebench_engine::store::{AnyStore, StoreError};
 use storebench_machine::{
-    Commands, Dropped, Forgotten, GroupUse, Keep, Limits, Pid, PowerCut, Problem, Server, Spec, Tree, drop_caches,
+    Commands, Dropped, Forgotten, GroupUse, Keep, Limits, Pid, PowerCut, Problem, Server, Signal, Spec, StopBy, Tree,
+    User, drop_caches,
 };
 use storebench_study::units::ByteSize;
-use storebench_study::workload::{Fault, ServerSpec, Study};
+use storebench_study::workload::{Fault, ServerSpec, StopSignal, Study};
 
 use super::disk::Disk;
 use super::links::Links;
@@ -46,7 +47,7 @@ impl Managed {
     /// The server that a study describes. `log` is the file for its output; `leases` is the folder for its lease.
     ///
     /// # Errors
-    /// Fails if its lease cannot be written.
+    /// Fails if its lease cannot be written, or its user does not exist.
     pub fn of(
         study: &Study,
         name: &str,
@@ -59,7 +60,14 @@ impl Managed {
         let places = places(study, name, said, links);
         let fill = |text: &String| filled(text, &places);
         let commands = match (&said.run, &said.start, &said.stop) {
-            (Some(run), ..) => Commands::Run(links.enter(name) + &fill(run)),
+            (Some(run), _, stop) => Commands::Run {
+                line: fill(run),
+                network: links.enter(name),
+                stop: match stop {
+                    Some(stop) => StopBy::Command(fill(stop)),
+                    None => StopBy::Signal(signal_of(said.stop_signal.unwrap_or_default())),
+                },
+            },
             (None, Some(start), Some(stop)) => Commands::Given {
                 start: fill(start),
                 stop: fill(stop),
@@ -69,9 +77,12 @@ impl Managed {
             },
             _ => return Err(StoreError::NotSupported(format!("server `{name}` needs `run`, or `start` and `stop`"))),
         };
+        let user = said.user.as_deref().map(User::find).transpose();
+        let user = user.map_err(|why| StoreError::NotSupported(format!("servers.{name}: {why}")))?.flatten();
         let spec = Spec {
             name: name.to_owned(),
             commands,
+            user,
             prepare: said.prepare.as_ref().map(fill),
             data: said.data.as_ref().map(PathBuf::from),
             ready: said.ready.as_ref().map(fill),
@@ -103,6 +114,7 @@ impl Managed {
         let spec = Spec {
             name: name.to_owned(),
             commands: Commands::Program(program, arguments.map(str::to_owned).to_vec()),
+            user: None,
             prepare: None,
             data: None,
             ready: None,
@@ -330,9 +342,30 @@ impl Managed {
         Some((Tree::of(&all), data))
     }
 
+    /// How this server ended without being asked to, in a line. It then counts as ended, and can be started again.
+    pub(super) fn ended(&self) -> Option<String> {
+        let problem = self.server().died()?;
+        let Problem::Died { how, said, .. } = &problem else { return Some(problem.to_string()) };
+        Some(match said.lines().last() {
+            Some(last) => format!("{how}; its last output: {}", last.trim()),
+            None => how.clone(),
+        })
+    }
+
     /// How it or a node ended without being asked to.
     pub(super) fn died(&self) -> Option<StoreError> {
         self.all().find_map(|of| of.server().died()).map(failed)
+    }
+}
+
+fn signal_of(stop: StopSignal) -> Signal {
+    match stop {
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Quit => Signal::QUIT,
+        StopSignal::Hup => Signal::HUP,
+        StopSignal::Usr1 => Signal::USR1,
+        StopSignal::Usr2 => Signal::USR2,
     }
 }
 

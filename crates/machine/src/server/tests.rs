@@ -18,6 +18,7 @@ impl Lab {
         let mut spec = Spec {
             name: "it".into(),
             commands,
+            user: None,
             prepare: None,
             data: Some(self.path("data")),
             ready: None,
@@ -38,7 +39,11 @@ impl Lab {
 }
 
 fn run(line: &str) -> Commands {
-    Commands::Run(line.into())
+    stopped_by(line, StopBy::Signal(Signal::TERM))
+}
+
+fn stopped_by(line: &str, stop: StopBy) -> Commands {
+    Commands::Run { line: line.into(), network: String::new(), stop }
 }
 
 const TALKS: &str =
@@ -68,6 +73,11 @@ fn a_process_is_started_paused_killed_started_again_and_stopped_in_order() {
     server.stop().unwrap();
     assert!(server.said().ends_with("bye"), "{}", server.said());
     assert_eq!(fs::read_to_string(lab.path("prepared")).unwrap(), "once\n");
+    assert_eq!(
+        fs::metadata(lab.path("data")).unwrap().permissions().mode() & 0o777,
+        0o700,
+        "its data is nobody else's"
+    );
     assert_eq!(lab.leases(), 1);
     drop(server);
     assert_eq!(lab.leases(), 0);
@@ -355,4 +365,86 @@ fn commands_that_fail_leave_nothing_running_or_standing_still() {
         drop(server);
         assert_eq!(did(), format!("start {what} stop "));
     }
+}
+
+/// As PostgreSQL does: on SIGTERM it waits for its clients, on SIGINT it does not.
+const WAITS: &str =
+    "sh -c 'trap : TERM; trap \"echo bye; exit 0\" INT; touch $FOLDER/up; while :; do sleep 0.01; done'";
+
+#[test]
+fn a_server_is_stopped_by_the_signal_or_the_command_that_it_understands() {
+    let lab = Lab::new();
+    let stop = |stop: StopBy, within: u64| {
+        let mut server = lab.server(stopped_by(WAITS, stop), |spec| {
+            spec.ready = Some("test -e $FOLDER/up".into());
+            spec.stop_within = Duration::from_millis(within);
+        });
+        server.start().unwrap();
+        server.wait_ready(&mut || Ok(())).unwrap();
+        fs::write(lab.path("pid"), format!("{}\n", server.tree().pids()[0].number)).unwrap();
+        let tree = server.tree();
+        let stopped = server.stop();
+        assert!(!tree.runs() && !server.is_started());
+        fs::remove_file(lab.path("up")).unwrap();
+        stopped
+    };
+    let kill_by = |line: &str| StopBy::Command(line.to_owned());
+    assert_eq!(stop(StopBy::Signal(Signal::INT), 30_000), Ok(()));
+    assert_eq!(stop(kill_by("kill -INT $(cat $FOLDER/pid)"), 30_000), Ok(()));
+    assert_eq!(server_said(&lab, "bye"), 2);
+    let told = stop(StopBy::Signal(Signal::TERM), 100).unwrap_err().to_string();
+    assert!(told.contains("within 100ms after SIGTERM") && told.contains("`stop_signal`"), "{told}");
+    let told = stop(kill_by("kill -TERM $(cat $FOLDER/pid)"), 300).unwrap_err().to_string();
+    assert!(told.contains("after `kill -TERM") && told.contains("correct `stop`"), "{told}");
+    let told = stop(kill_by("echo no such server; false"), 30_000).unwrap_err().to_string();
+    assert!(told.contains("stopping it") && told.contains("no such server"), "{told}");
+    assert_eq!(server_said(&lab, "bye"), 2);
+}
+
+/// A script that runs the server and ends at the signal must not take the server with it before the server has shut
+/// down.
+#[test]
+fn a_stop_reaches_the_server_that_a_script_has_started_and_waits_for_it() {
+    let lab = Lab::new();
+    let line = "sh -c 'sh -c \"trap \\\"sleep 0.2; echo saved; exit 0\\\" TERM; touch $FOLDER/up; while :; do sleep 0.01; done\" & wait'";
+    let mut server = lab.server(run(line), |spec| spec.ready = Some("test -e $FOLDER/up".into()));
+    server.start().unwrap();
+    server.wait_ready(&mut || Ok(())).unwrap();
+    let tree = server.tree();
+    server.stop().unwrap();
+    assert!(!tree.runs());
+    assert_eq!(server_said(&lab, "saved"), 1);
+}
+
+#[test]
+fn commands_run_as_the_user_of_the_server_and_its_folder_belongs_to_that_user() {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = User::find("nobody").unwrap();
+    if user.is_none() {
+        println!("skipped: only root can run commands as another user");
+        return;
+    }
+    let lab = Lab::new();
+    fs::set_permissions(lab.0.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    let line = "sh -c 'id -un; echo $HOME $(id -u); trap \"exit 0\" TERM; touch $FOLDER/data/up; while :; do sleep 0.01; done'";
+    let mut server = lab.server(run(line), |spec| {
+        spec.user.clone_from(&user);
+        spec.prepare = Some("id -un > $FOLDER/data/prepared".into());
+        spec.ready = Some("test -O $FOLDER/data/up".into());
+    });
+    server.start().unwrap();
+    server.wait_ready(&mut || Ok(())).unwrap();
+    // The process is the server, so that signals reach it and its use is seen.
+    let tree = server.tree();
+    assert_eq!(tree.pids()[0].number, server.child.as_ref().unwrap().id());
+    server.stop().unwrap();
+    assert!(!tree.runs());
+    assert_eq!(fs::read_to_string(lab.path("data/prepared")).unwrap(), "nobody\n");
+    assert!(server.said().starts_with("nobody\n/"), "{}", server.said());
+    let [folder, file] = ["data", "data/up"].map(|name| fs::metadata(lab.path(name)).unwrap());
+    assert_eq!((folder.uid(), folder.mode() & 0o777), (file.uid(), 0o700));
+    // A folder of root, which the user cannot enter.
+    fs::set_permissions(lab.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let told = server.start().unwrap_err().to_string();
+    assert!(told.contains("user `nobody` cannot write to its data folder") && told.contains("/var/tmp/it"), "{told}");
 }

@@ -64,6 +64,7 @@ impl Remote {
                 pause: Some(fill(&server["pause"])),
                 resume: Some(fill(&server["resume"])),
             },
+            user: None,
             prepare: None,
             data: None,
             ready: Some(fill(&server["ready"])),

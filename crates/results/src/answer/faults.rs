@@ -36,7 +36,13 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);
         let kept = kept.map_or_else(String::new, |(_, text)| format!("; {text}"));
-        all.push(format!("{} after {}: {silent}{kept}.", configuration.name, listed(what)));
+        let ended: IndexSet<&str> =
+            done().filter(|fault| fault.server_ended.is_some()).map(|fault| in_words(fault.what)).collect();
+        let ended = match ended.is_empty() {
+            true => String::new(),
+            false => format!("; its server ended by itself during {}, and was started again", listed(ended)),
+        };
+        all.push(format!("{} after {}: {silent}{ended}{kept}.", configuration.name, listed(what)));
     }
     all.truncate(MOST);
     all
@@ -59,19 +65,32 @@ fn in_words(what: FaultKind) -> &'static str {
     }
 }
 
-/// How many keys were lost or could not be read, as a number and as text.
+/// How many keys were lost or could not be read, as a number and as text. The two are different: nothing is known about a
+/// key that could not be read.
 fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> {
     let ledger = phase.ledger.as_ref()?;
-    Some(match ledger.lost.saturating_add(ledger.unverifiable) {
-        0 => (0, format!("no acknowledged write was lost in {} keys", count(ledger.keys))),
+    let lost = match ledger.lost {
+        0 => None,
         lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
             let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
-            (lost, format!("{} of {} keys lost their latest write, {why}", count(lost), count(ledger.keys)))
+            Some(format!("{} of {} keys lost their latest write, {why}", count(lost), count(ledger.keys)))
         }
-        lost => {
-            (lost, format!("{} of {} keys are not as acknowledged, or cannot be read", count(lost), count(ledger.keys)))
-        }
-    })
+        lost => Some(format!("{} of {} keys are not as acknowledged", count(lost), count(ledger.keys))),
+    };
+    let unread = match ledger.unread() {
+        0 => None,
+        unread => Some(format!(
+            "{} of {} keys could not be read back, so it is unknown what they hold",
+            count(unread),
+            count(ledger.keys)
+        )),
+    };
+    let told = match (lost, unread) {
+        (None, None) => format!("no acknowledged write was lost in {} keys", count(ledger.keys)),
+        (Some(lost), Some(unread)) => format!("{lost}; {unread}"),
+        (Some(told), None) | (None, Some(told)) => told,
+    };
+    Some((ledger.lost.saturating_add(ledger.unread()), told))
 }
 
 #[cfg(test)]
@@ -113,7 +132,29 @@ mod tests {
         run.trials[0].phases[1].faults.pop();
         let ledger = run.trials[0].phases[1].ledger.as_mut().unwrap();
         (ledger.lost, ledger.unverifiable) = (7, 1);
-        assert!(broken(&run)[0].ends_with("8 of 1,200 keys are not as acknowledged, or cannot be read."));
+        let told = &broken(&run)[0];
+        assert!(
+            told.ends_with(
+                "7 of 1,200 keys are not as acknowledged; 1 of 1,200 keys could not be read back, so it is unknown what \
+                 they hold."
+            ),
+            "{told}"
+        );
+        run.trials[0].phases[1].ledger.as_mut().unwrap().lost = 0;
+        let told = &broken(&run)[0];
+        assert!(
+            told.ends_with("ms; 1 of 1,200 keys could not be read back, so it is unknown what they hold."),
+            "{told}"
+        );
+
+        let phase = &mut run.trials[0].phases[1];
+        phase.faults[1].what = FaultKind::DiskFull;
+        phase.faults[1].server_ended = Some("exit status: 1".into());
+        let told = &broken(&run)[0];
+        assert!(
+            told.contains("700 ms; its server ended by itself during a full disk, and was started again; "),
+            "{told}"
+        );
 
         let phase = &mut run.trials[0].phases[1];
         phase.durability.name = "none".into();

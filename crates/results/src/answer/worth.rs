@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use super::listed;
 use crate::RunResult;
 use crate::human::{count, plural};
-use crate::validity::{Severity, exit_code, in_short, is_of_the_answer};
+use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer};
 
 /// The most checks that are named.
 const MOST_NAMED: usize = 4;
@@ -33,9 +33,9 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
-        let lost = exit_code(result) == 1;
-        let what = if lost { "Data was lost, wrong, or could not be verified" } else { "The measurement is invalid" };
-        (format!("{what}: {}{}.", named(&invalid), also(&cautions, "caution", "cautions")), Severity::Invalid)
+        let (what, checks) = (data_trouble(&result.trials).unwrap_or("the measurement is invalid"), named(&invalid));
+        let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
+        (format!("{what}: {checks}{}.", also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
         let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
         let doubts = grave.iter().map(|check| doubt(result, check) + " ").collect::<String>();
@@ -84,4 +84,56 @@ fn named(checks: &[String]) -> String {
         names.push(format!("{} more", count(more as u64)));
     }
     listed(&names)
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_engine::measure::LedgerReport;
+    use storebench_study::workload::FaultKind;
+
+    use super::*;
+    use crate::validity::{exit_code, judge};
+    use crate::{Failure, FailureKind, FaultResult, PhaseResult, fixture};
+
+    fn run(change: impl FnOnce(&mut PhaseResult)) -> RunResult {
+        let mut result = fixture::run_of(&[fixture::load(), fixture::closed_loop()]);
+        let phase = &mut result.trials[0].phases[1];
+        phase.ledger = Some(LedgerReport { keys: 9, confirmed: 9, ..LedgerReport::default() });
+        change(phase);
+        result.checks = judge(&result);
+        result
+    }
+
+    #[test]
+    fn lost_wrong_and_unread_data_are_told_apart() {
+        let told = |change: fn(&mut PhaseResult)| {
+            let result = run(change);
+            assert_eq!(exit_code(&result), 1);
+            worth(&result).0
+        };
+        let lost = told(|p| p.ledger = Some(LedgerReport { keys: 9, lost: 1, gone: 1, ..LedgerReport::default() }));
+        assert!(lost.starts_with("Acknowledged data was lost: "), "{lost}");
+        let torn = told(|p| p.ledger = Some(LedgerReport { keys: 9, lost: 1, torn: 1, ..LedgerReport::default() }));
+        assert!(torn.starts_with("Wrong data was returned: "), "{torn}");
+        let wrong = told(|p| p.ops[0].wrong = 1);
+        assert!(wrong.starts_with("Wrong data was returned: "), "{wrong}");
+        let unread = told(|p| p.ledger = Some(LedgerReport { keys: 9, unverifiable: 9, ..LedgerReport::default() }));
+        assert!(unread.starts_with("Acknowledged data could not be read back, so it is unknown"), "{unread}");
+    }
+
+    /// A store that fails ends a run with the same exit code as one that loses data.
+    #[test]
+    fn a_store_that_failed_and_kept_everything_is_not_accused() {
+        let mut result = run(|p| {
+            let problem = Some("server `redis` ended unexpectedly".into());
+            let fault = FaultResult { what: FaultKind::Restart, began_ns: Some(1), ..FaultResult::default() };
+            p.faults = vec![FaultResult { problem, ..fault }];
+        });
+        result.trials[0].failure = Some(Failure { kind: FailureKind::Failed, ..Failure::default() });
+        result.checks = judge(&result);
+        assert_eq!(exit_code(&result), 1);
+        let told = worth(&result).0;
+        assert!(told.starts_with("The measurement is invalid: ") && told.contains("(faults)"), "{told}");
+        assert!(!told.contains("lost") && !told.contains("wrong"), "{told}");
+    }
 }

@@ -11,7 +11,7 @@ use crate::human::{count, duration, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
-use crate::validity::allowed;
+use crate::validity::forbidden;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
 /// The most rows of the table.
@@ -354,11 +354,19 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                 let failed: u64 = phase.ops.values().map(|op| op.errors).sum();
                 let lost = match &phase.ledger {
                     None => "not checked".to_owned(),
-                    Some(ledger) => match ledger.lost.saturating_add(ledger.unverifiable) {
-                        0 => "none".to_owned(),
-                        lost if allowed(trial, phase).is_some() => format!("{} (allowed)", count(lost)),
-                        lost => count(lost),
-                    },
+                    Some(ledger) => {
+                        let lost = match ledger.lost {
+                            0 => "none".to_owned(),
+                            lost if forbidden(trial, phase).0 == 0 => format!("{} (allowed)", count(lost)),
+                            lost => count(lost),
+                        };
+                        // A key that was not read is not lost. Nothing is known about it.
+                        match ledger.unread() {
+                            0 => lost,
+                            unread if ledger.lost == 0 => format!("unknown: {} not read", count(unread)),
+                            unread => format!("{lost}, {} not read", count(unread)),
+                        }
+                    }
                 };
                 // Counted over the phase, so in the row of its first fault.
                 let of_phase = |text: String| if nth == 0 { text } else { String::new() };

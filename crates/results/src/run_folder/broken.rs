@@ -53,6 +53,10 @@ pub struct FaultResult {
     /// For a cold start: what was dropped from the operating system's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<String>,
+    /// How a server that had to do without disk space or other resources ended by itself, although nothing had asked it
+    /// to. A later fault of the phase started it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_ended: Option<String>,
     /// Why the fault could not be injected, or undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

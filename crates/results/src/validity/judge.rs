@@ -64,12 +64,53 @@ fn of_each_client(look: fn(&Scene<'_>) -> Option<Finding>, scene: &Scene<'_>) ->
 /// Whether a phase lost data against its guarantee, or returned wrong or unverifiable data. It need not be among the
 /// trial's own phases yet.
 pub fn spoiled(trial: &TrialResult, phase: &PhaseResult) -> bool {
+    spoiled_by(trial, phase) != Spoiled::default()
+}
+
+/// How data of a phase is not as it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Spoiled {
+    /// Acknowledged data is not there any more, although its guarantee covers what happened.
+    lost: bool,
+    /// The store returned data that is wrong: torn, never written, or older than its reads may be.
+    wrong: bool,
+    /// Acknowledged data could not be read back. Nothing is known about it.
+    unread: bool,
+}
+
+impl Spoiled {
+    fn or(self, other: Self) -> Self {
+        Self { lost: self.lost || other.lost, wrong: self.wrong || other.wrong, unread: self.unread || other.unread }
+    }
+}
+
+/// How data of a phase is not as it must be. The phase need not be among the trial's own phases yet.
+fn spoiled_by(trial: &TrialResult, phase: &PhaseResult) -> Spoiled {
     let ledger = phase.ledger.as_ref();
-    phase.ops.values().any(|op| op.wrong > 0)
-        || ledger.is_some_and(|l| l.unverifiable > 0)
-        || forbidden(trial, phase) != (0, 0)
-        || broken_promises(phase) > 0
-        || loaded_and_gone(trial, phase) > 0
+    let (lost, misread) = forbidden(trial, phase);
+    // Of `lost`, keys that hold something that nobody wrote.
+    let worse = ledger.map_or(0, |ledger| ledger.torn + ledger.never_written);
+    Spoiled {
+        lost: lost > worse || loaded_and_gone(trial, phase) > 0,
+        wrong: worse > 0 || misread > 0 || broken_promises(phase) > 0 || phase.ops.values().any(|op| op.wrong > 0),
+        unread: ledger.is_some_and(|ledger| ledger.unverifiable > 0),
+    }
+}
+
+/// What is wrong with the data of a run, as the begin of a sentence; `None` if nothing is. The exit code does not say it: a
+/// store that failed ends a run with 1, too.
+pub fn data_trouble(trials: &[TrialResult]) -> Option<&'static str> {
+    let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    let of = phases.map(|(trial, phase)| spoiled_by(trial, phase)).fold(Spoiled::default(), Spoiled::or);
+    match (of.lost, of.wrong, of.unread) {
+        (true, true, _) => Some("acknowledged data was lost, and wrong data was returned"),
+        (true, false, _) => Some("acknowledged data was lost"),
+        (false, true, _) => Some("wrong data was returned"),
+        (false, false, true) => {
+            Some("acknowledged data could not be read back, so it is unknown whether it is still there")
+        }
+        (false, false, false) => None,
+    }
 }
 
 /// The exit code of a run. The first of these that applies:

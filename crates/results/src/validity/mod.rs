@@ -17,8 +17,8 @@ mod unlike;
 
 pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
-pub(crate) use guarantee::{allowed, lost_writes};
-pub use judge::{exit_code, judge, spoiled};
+pub(crate) use guarantee::{allowed, forbidden, lost_writes};
+pub use judge::{data_trouble, exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
 /// What a check means for the result if it does not pass, in a few plain words.

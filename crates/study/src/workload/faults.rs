@@ -133,6 +133,16 @@ impl FaultKind {
         !matches!(self, Self::Limit)
     }
 
+    /// Whether it takes something from the server that it may not be able to live without: a store may end by itself.
+    pub fn starves(self) -> bool {
+        matches!(self, Self::DiskFull | Self::Limit)
+    }
+
+    /// Whether it ends the server and starts it again.
+    pub fn starts_again(self) -> bool {
+        matches!(self, Self::Kill | Self::Restart | Self::RollingRestart | Self::PowerCut)
+    }
+
     /// Whether it is done to the disk. Storebench then makes a disk for the run.
     pub fn is_of_disk(self) -> bool {
         matches!(self, Self::PowerCut | Self::DiskFull)

@@ -231,9 +231,13 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
                         None => format!("there is no `{part}` here; there are: {}", names.join(", ")),
                     },
                 )?;
+            if rest.is_empty() && value.as_bool() == Some(false) {
+                array.remove(position);
+                return Ok(());
+            }
             let table = array.get_mut(position).ok_or("there is nothing here")?;
             if rest.is_empty() {
-                return Err("name a key of this table".into());
+                return Err(format!("name a key of `{part}`, or leave it out with {part}=false"));
             }
             let mut inner = Item::Table(std::mem::take(table));
             let done = set(&mut inner, rest, value);
@@ -279,6 +283,22 @@ mod tests {
         [[phases]]\nname = \"load\"\nload = [\"c\"]\nworkers = \"auto\"\n\
         [[phases]]\nname = \"read-all\"\nmix = { read = 1 }\nduration = \"1s\"\nworkers = \"auto\"\n\
         [[phases]]\nname = \"last\"\nmix = { read = 1 }\nduration = \"1s\"\nworkers = 3\n";
+
+    #[test]
+    fn a_phase_is_left_out() {
+        let names = |set: &[&str]| {
+            let overrides: Vec<String> =
+                ["phases.load.workers=1"].iter().chain(set).map(|&text| text.to_owned()).collect();
+            let study = Study::parse(TEXT, Path::new("study.toml"), &overrides);
+            study.map(|study| study.phases.into_iter().map(|phase| phase.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["phases.read-all=false"]).unwrap(), ["load", "last"]);
+        assert_eq!(names(&["phases.read-all=false", "phases.last.workers=1"]).unwrap(), ["load", "last"]);
+        let told = |set: &str| names(&["phases.read-all.workers=1", set]).unwrap_err().to_string();
+        assert!(told("phases.read-al=false").contains("did you mean `read-all`?"), "{}", told("phases.read-al=false"));
+        let other = told("phases.read-all=true");
+        assert!(other.contains("name a key of `read-all`, or leave it out with read-all=false"), "{other}");
+    }
 
     #[test]
     fn automatic_workers_are_found_and_replaced() {

@@ -48,7 +48,7 @@ pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};
 pub use queries::{COLLECTION, Language, QueryPart, QueryTexts, RowCount, SameOn, param_name};
 pub use repeats::{FIRST_LOOK, Repeats, UntilNarrow};
-pub use servers::{LinkSpec, RestartSpec, ServerSpec};
+pub use servers::{LinkSpec, RestartSpec, ServerSpec, StopSignal};
 pub use study::{Stores, Study};
 pub use transactions::Operation;
 

@@ -18,10 +18,16 @@ use crate::written::is_default;
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// A command that runs the server in the foreground. Signals to it and to all processes that it started stop, kill
-    /// and pause the server.
+    /// A command that runs the server in the foreground. A signal to its process group stops the server; signals to it
+    /// and to all processes that it started kill and pause it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// With `run`: the signal that shuts it down cleanly; default `SIGTERM`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<StopSignal>,
+    /// The user that its commands run as if Storebench runs as root; otherwise, they run as the user of Storebench.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Makes this an additional node of the store whose main server has this name. It starts after that server and
     /// stops before it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +35,7 @@ pub struct ServerSpec {
     /// Instead of `run`: a command that makes another program start the server, and ends when the server is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// With `start`: shuts it down cleanly.
+    /// Shuts it down cleanly. With `run`, it replaces `stop_signal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
     /// With `start`: kills it, without a chance to write anything.
@@ -82,6 +88,31 @@ fn a_minute() -> Span {
     Span(Duration::from_secs(60))
 }
 
+/// A signal that shuts a server down cleanly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub enum StopSignal {
+    /// What `kill` sends.
+    #[default]
+    #[serde(rename = "SIGTERM")]
+    Term,
+    /// What Ctrl-C sends.
+    #[serde(rename = "SIGINT")]
+    Int,
+    /// What Ctrl-\ sends.
+    #[serde(rename = "SIGQUIT")]
+    Quit,
+    /// What the end of a terminal sends.
+    #[serde(rename = "SIGHUP")]
+    Hup,
+    /// A signal that a program may use as it likes.
+    #[serde(rename = "SIGUSR1")]
+    Usr1,
+    /// Likewise.
+    #[serde(rename = "SIGUSR2")]
+    Usr2,
+}
+
 /// How a server is restarted before a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -132,20 +163,28 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
             (None, None) => say("run", "a server needs `run`, a command that runs the server, or `start` and `stop`"),
             (Some(_), None) => {
                 for (key, given) in [
-                    ("stop", server.stop.is_some()),
                     ("kill", server.kill.is_some()),
                     ("pause", server.pause.is_some()),
                     ("resume", server.resume.is_some()),
                 ] {
                     if given {
-                        say(key, "a server with `run` is controlled by signals; remove this, or use `start`");
+                        say(key, "a server with `run` is killed and paused by signals; remove this, or use `start`");
                     }
+                }
+                if server.stop.is_some() && server.stop_signal.is_some() {
+                    say("stop_signal", "`stop` is a command that stops the server; remove it or `stop_signal`");
                 }
             }
             (None, Some(_)) if server.stop.is_none() => {
                 say("start", "a server with `start` needs a command that stops it; add `stop`");
             }
             (None, Some(_)) => {}
+        }
+        if server.stop_signal.is_some() && server.run.is_none() {
+            say("stop_signal", "only a server with `run` gets signals; use `run` instead of `start`, or remove this");
+        }
+        if server.user.as_ref().is_some_and(String::is_empty) {
+            say("user", "name a user of this machine, such as \"postgres\", or remove this");
         }
         if server.namespace && server.run.is_none() {
             say("namespace", "only a server with `run` can have a namespace; use `run` instead of `start`");
@@ -212,4 +251,39 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         }
     }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn study(server: &str) -> Result<ServerSpec, String> {
+        let text = format!(
+            "title = \"x\"\ncollections = {{ docs = {{ count = 1 }} }}\n[[phases]]\nname = \"a\"\nload = [\"docs\"]\n\
+             [servers.pg]\n{server}"
+        );
+        let study = Study::parse(&text, Path::new("x.toml"), &[]).map_err(|errors| errors.to_string())?;
+        Ok(study.servers["pg"].clone())
+    }
+
+    #[test]
+    fn a_server_is_stopped_by_a_signal_or_a_command() {
+        assert_eq!(study("run = \"postgres\"").unwrap().stop_signal, None);
+        let given = study("run = \"postgres\"\nstop_signal = \"SIGINT\"\nuser = \"postgres\"").unwrap();
+        assert_eq!((given.stop_signal, given.user.as_deref()), (Some(StopSignal::Int), Some("postgres")));
+        assert_eq!(study("run = \"postgres\"\nstop = \"pg_ctl stop\"").unwrap().stop.as_deref(), Some("pg_ctl stop"));
+        for (server, told) in [
+            ("run = \"a\"\nstop_signal = \"INT\"", "known: `SIGTERM`, `SIGINT`"),
+            ("run = \"a\"\nstop_signal = \"SIGINT\"\nstop = \"b\"", "remove it or `stop_signal`"),
+            ("start = \"a\"\nstop = \"b\"\nstop_signal = \"SIGINT\"", "only a server with `run` gets signals"),
+            ("run = \"a\"\nkill = \"b\"", "killed and paused by signals"),
+            ("run = \"a\"\nuser = \"\"", "name a user of this machine"),
+            ("run = \"a\"\nstop = \"b {port}\"", "add `port`"),
+        ] {
+            let error = study(server).unwrap_err();
+            assert!(error.contains(told), "{server}: {error}");
+        }
+    }
 }

@@ -203,6 +203,24 @@ fn replicas_that_do_not_agree_yet_are_waited_for_where_no_read_is_strong() {
     assert_eq!((report.gone, last), (30, ReadConsistency::Strong), "{report:?}");
 }
 
+/// A user who does not want to wait for the end must not read that the store lost anything.
+#[test]
+fn an_interrupted_read_back_accuses_nobody() {
+    let lab = Lab::new(&["phases.mixed.ledger=true", "phases.mixed.streams=disjoint", "phases.mixed.operations=1_500"]);
+    let store = lab.prepared(MemoryStore::new());
+    lab.run(&store, 0);
+    let stop = Arc::clone(&lab.stop);
+    let record = lab.observed(&store, 1, &mut |event| {
+        if matches!(event, Event::Note { text } if text.starts_with("reading back")) {
+            stop.ask();
+        }
+    });
+    let report = record.ledger.unwrap();
+    assert!(report.keys > 300 && report.unread() == report.keys, "{report:?}");
+    assert_eq!((report.lost, report.unverifiable), (0, 0), "{report:?}");
+    assert!(report.examples.iter().all(|example| example.contains("interrupted")), "{:?}", report.examples);
+}
+
 /// Bulk writes and reads are followed document by document.
 #[test]
 fn a_ledger_follows_each_document_of_bulk_operations() {

@@ -14,7 +14,7 @@ use super::make::hub_interface;
 use super::range::CLIENT;
 use super::*;
 use crate::testing::{groups, networks, wait_until};
-use crate::{ClientSees, Commands, Limits, Pid, Server, Spec};
+use crate::{ClientSees, Commands, Limits, Pid, Server, Signal, Spec, StopBy};
 
 /// Timeout for what should happen.
 const LONG: Duration = Duration::from_secs(60);
@@ -353,7 +353,8 @@ fn a_server_runs_in_a_node_within_its_limits() {
 fn spec(name: &str, line: String, place: &TestNetwork) -> Spec {
     Spec {
         name: name.into(),
-        commands: Commands::Run(line),
+        commands: Commands::Run { line, network: String::new(), stop: StopBy::Signal(Signal::TERM) },
+        user: None,
         prepare: None,
         data: Some(place.path(name)),
         ready: None,

@@ -101,6 +101,9 @@ pub(crate) fn told(fault: &FaultResult) -> String {
         let (kept, files) = (bytes(forgotten.bytes as f64), count(forgotten.files));
         out += &format!(", the disk lost {kept} of {files} files and {} changes of names", count(forgotten.names));
     }
+    if let Some(how) = &fault.server_ended {
+        out += &format!(", the server ended by itself ({how})");
+    }
     match fault.clients_late_ns.filter(|_| is_late(fault)) {
         Some(late) if fault.first_answer_ns.is_some() => {
             out += &format!(", the client took {} longer than the server to come back", ns(late));
@@ -177,6 +180,13 @@ mod tests {
             "link (stalled) at 3.00 s: clients were answered throughout, 95 % of the earlier rate was reached 900 ms \
              after the fault"
         );
+        let full = FaultResult {
+            what: FaultKind::DiskFull,
+            server_ended: Some("exit status: 1; its last output: no space".into()),
+            ..kill.clone()
+        };
+        assert_eq!(severity(&with(full.clone()), "faults"), NOTE, "what a store does is a finding");
+        assert!(told(&full).contains("the server ended by itself (exit status: 1; its last output: no space)"));
         let forgotten = Some(ForgottenResult { files: 2, bytes: 4_096, names: 3 });
         let cut = told(&FaultResult { what: FaultKind::PowerCut, forgotten, ..kill });
         assert!(cut.contains("the disk lost 4.00 KiB of 2 files and 3 changes of names"), "{cut}");

@@ -8,8 +8,7 @@ use crate::validity::guarantee::{allowed, forbidden, lost_writes};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
-    Check::new("lost-writes", "acknowledged writes were lost or could not be verified", &[Looks::Phase(look)])
-        .and_of_warm_ups();
+    Check::new("lost-writes", "not every acknowledged write was found again", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// Whether what was acknowledged is still there.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
@@ -20,13 +19,17 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let strong = scene.phase.consistency.name == "strong";
     let allowance = allowed(scene.trial, scene.phase);
     let (severity, advice) = match () {
-        () if lost > 0 || ledger.unverifiable > 0 => (
+        () if lost > 0 => (
             Severity::Invalid,
             "the store did not keep what it acknowledged: see `ledger.examples`, and compare with the durability in force",
         ),
         () if misread > 0 => (
             Severity::Invalid,
             "reads returned older data than was acknowledged or read before: see `ledger.reads.examples`, and compare with the consistency in force",
+        ),
+        () if ledger.unverifiable > 0 => (
+            Severity::Invalid,
+            "the store did not answer, so it is unknown whether it kept these writes: see `ledger.examples` for its last error, remove the cause, and run again",
         ),
         () if ledger.lost > 0 || (strong && reads.stale + reads.backwards > 0) => (
             Severity::Caution,
@@ -108,10 +111,12 @@ mod tests {
             |keys, confirmed| closed(|p| p.ledger = Some(LedgerReport { keys, confirmed, ..LedgerReport::default() }));
         assert_eq!(severity(&few(0, 0), "lost-writes"), NOTE);
         assert_eq!(severity(&few(9, 8), "lost-writes"), NOTE);
-        for mut result in [with(1, 0), with(0, 1)] {
+        for (mut result, advice) in [(with(1, 0), "did not keep"), (with(0, 1), "did not answer, so it is unknown")] {
             assert_eq!(severity(&result, "lost-writes"), INVALID);
             result.checks = judge(&result);
             assert_eq!(exit_code(&result), 1);
+            let found = result.checks.iter().find(|check| check.check == "lost-writes").unwrap();
+            assert!(found.advice.contains(advice), "{}", found.advice);
         }
     }
 
