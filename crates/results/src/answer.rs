@@ -114,4 +114,6 @@ fn unfinished(result: &RunResult, whole: usize) -> Option<String> {
 }
 
 #[cfg(test)]
+mod studies_tests;
+#[cfg(test)]
 mod tests;

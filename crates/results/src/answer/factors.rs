@@ -13,6 +13,8 @@ use crate::stats::Estimate;
 use crate::sweep::{Beyond, Sweep, SweptValue, value_in_words};
 use crate::{FactorSweep, PhaseResult, RunResult, TasksResult};
 
+/// What a clause says if an interval includes 1.
+const UNCLEAR: &str = "does not clearly change";
 /// The most things that the answer says about one store.
 const MOST_OF_STORE: usize = 12;
 
@@ -36,7 +38,9 @@ pub(super) fn by_store(result: &RunResult, figures: &[Figure]) -> Option<String>
         }
     }
     let told: Vec<String> = stores.values().map(|told| sentence(told)).collect();
-    (!told.is_empty()).then(|| told.join(" "))
+    let more =
+        if told.iter().any(|told| told.contains(UNCLEAR)) { " More rounds would tell what is not clear." } else { "" };
+    (!told.is_empty()).then(|| told.join(" ") + more)
 }
 
 /// Clauses of one store. The subject is said once for clauses that follow each other.
@@ -230,7 +234,7 @@ impl Place<'_> {
             }
             (_, Some(high)) if high < 1.0 => format!("falls to {} {span}, to {to}", times(&by)),
             (Some(_), Some(_)) => {
-                format!("does not clearly change {span} ({}), to {to}; more rounds would tell", times_inside(&by))
+                format!("{UNCLEAR} {span} ({}), to {to}", times_inside(&by))
             }
             _ if by.value > line => {
                 format!("grows {} {span}, to {to}, measured too few times to rule out chance", times(&by))
@@ -277,7 +281,7 @@ impl Place<'_> {
                 None => format!("has no ratio {at}"),
                 Some(by) if alike(&by) => format!("does not change {at} ({})", times_inside(&by)),
                 Some(by) if by.low.zip(by.high).is_some_and(|(low, high)| low <= 1.0 && high >= 1.0) => {
-                    format!("does not clearly change {at} ({})", times_inside(&by))
+                    format!("{UNCLEAR} {at} ({})", times_inside(&by))
                 }
                 Some(by) => {
                     let chance = if by.low.is_none() { ", measured too few times to rule out chance" } else { "" };

@@ -94,9 +94,9 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     let mut figures = figures_of(result, &phases);
     figures.retain(|figure| !figure.standings.is_empty());
     let missed = missed(result, &phases);
-    let left_out = left_out(result, &phases);
     let stores = figures.iter().map(|figure| best_of_stores(&figure.standings).len()).max();
     let single = figures.iter().all(|figure| figure.standings.len() == 1);
+    let left_out = left_out(result, &phases);
     let mut told = Vec::new();
     told.extend(match stores {
         None => None,
@@ -107,10 +107,11 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
         let at = if told.is_empty() { "" } else { "Each store at its best values: " };
         let between = one_setting(result, &figures).filter(|_| at.is_empty());
         let between = between.unwrap_or_else(|| format!("{at}{}", ranking(result, &ranked_places(&figures))));
+        // Whoever reads the figures knows that they are of different work.
+        told.extend(left_out);
         told.push(between);
     }
     told.extend(without(result, &figures, &missed));
-    told.extend(left_out);
     told.extend(missed);
     (!told.is_empty()).then(|| told.join(" "))
 }

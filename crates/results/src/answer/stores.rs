@@ -45,21 +45,26 @@ pub(super) fn ratios(ranked: &[&Standing]) -> Option<String> {
         return None;
     }
     let told = others.iter().filter_map(|other| {
-        Some(format!("{} as many as {}", times(&Lead::of(first, other).ratio?), other.configuration))
+        Some(format!("{} as many as {}", times(&Lead::of(first, other).ratio?), name(ranked, other)))
     });
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| format!("{}: {}.", verdict(ranked).0, listed(told)))
 }
 
+/// The store of one of these, or its configuration if they are values of one store.
+fn name<'a>(all: &[&Standing], of: &'a Standing) -> &'a str {
+    let alone = all.iter().filter(|other| other.store == of.store).count() < 2;
+    if alone { &of.store } else { &of.configuration }
+}
+
 /// The verdict on these, and whether it is about several of them.
 fn verdict(ranked: &[&Standing]) -> (String, bool) {
     let [first, others @ ..] = ranked else { return (String::new(), false) };
-    let name = &first.configuration;
-    let leads: Vec<(&String, Lead)> =
-        others.iter().map(|other| (&other.configuration, Lead::of(first, other))).collect();
+    let own = name(ranked, first);
+    let leads: Vec<(&str, Lead)> = others.iter().map(|other| (name(ranked, other), Lead::of(first, other))).collect();
     let like = |is: fn(&Lead) -> bool| {
         let like = leads.iter().filter(|(_, lead)| is(lead)).map(|(other, _)| *other);
-        listed(std::iter::once(name).chain(like))
+        listed(std::iter::once(own).chain(like))
     };
     let any = |is: fn(&Lead) -> bool| leads.iter().any(|(_, lead)| is(lead));
     if any(|lead| lead.open() && !lead.alike()) {
@@ -67,37 +72,35 @@ fn verdict(ranked: &[&Standing]) -> (String, bool) {
     } else if any(Lead::alike) {
         (format!("{} differ by less than {}", like(Lead::alike), percent(MATTERS)), true)
     } else if leads.iter().all(|(_, lead)| lead.sure()) {
-        (format!("{name} is ahead"), false)
+        (format!("{own} is ahead"), false)
     } else {
-        (format!("{name} came out ahead, {CHANCE},"), false)
+        (format!("{own} came out ahead, {CHANCE},"), false)
     }
 }
 
 /// The verdict on those that were compared, and why. `None` if there is nothing.
 fn judged(ranked: &[&Standing]) -> Option<(String, String)> {
     let [first, others @ ..] = ranked else { return None };
-    let name = &first.configuration;
+    let own_name = name(ranked, first);
     if others.is_empty() {
-        return Some((format!("Only {name} has a figure"), format!("{}{}", first.with_interval(), first.once())));
+        return Some((format!("Only {own_name} has a figure"), format!("{}{}", first.with_interval(), first.once())));
     }
     if first.series.at_least() {
-        let reached: Vec<&String> =
-            ranked.iter().filter(|of| of.series.at_least()).map(|of| &of.configuration).collect();
+        let reached: Vec<&str> = ranked.iter().filter(|of| of.series.at_least()).map(|of| name(ranked, of)).collect();
         let what = if reached.len() > 1 { "cannot be told apart" } else { "is ahead" };
-        let figures = ranked.iter().map(|of| format!("{} {}", of.configuration, of.shown()));
+        let figures = ranked.iter().map(|of| format!("{} {}", name(ranked, of), of.shown()));
         let why = format!("{}; the search ended at its highest rate", listed(figures));
         return Some((format!("{} {what}", listed(reached)), why));
     }
     let (verdict, of_several) = verdict(ranked);
-    let own = if of_several { format!("{name} {}", first.shown()) } else { first.shown() };
-    let told = others.iter().map(|other| beside(first, other));
+    let own = if of_several { format!("{own_name} {}", first.shown()) } else { first.shown() };
+    let told = others.iter().map(|other| beside(name(ranked, other), first, other));
     let between = if first.measure().better == Better::Less { "; " } else { ", " };
     Some((verdict, format!("{own}{between}{}", listed(told))))
 }
 
 /// `1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s)`; of times `a takes 1.47 times … as long (740 µs)`.
-fn beside(first: &Standing, other: &Standing) -> String {
-    let name = &other.configuration;
+fn beside(name: &str, first: &Standing, other: &Standing) -> String {
     let Some(by) = Lead::of(first, other).ratio else { return format!("{name} {}", other.shown()) };
     match first.measure().better {
         Better::More => format!("{} as many as {name} ({})", times(&by), other.shown()),
@@ -114,7 +117,8 @@ fn differ(all: &[&Standing]) -> bool {
 /// did.
 fn not_compared(result: &RunResult, place: &Place<'_>) -> String {
     let every: BTreeSet<&String> = place.ranked.iter().flat_map(|of| &of.ops).collect();
-    let told = place.ranked.iter().map(|of| format!("{} does {} of {}", of.configuration, of.shown(), listed(&of.ops)));
+    let of_store = |of: &&Standing| format!("{} does {} of {}", name(&place.ranked, of), of.shown(), listed(&of.ops));
+    let told = place.ranked.iter().map(of_store);
     let shared = every.into_iter().filter(|op| place.ranked.iter().all(|of| of.ops.contains(*op)));
     let times = shared.filter_map(|op| {
         let all = standings(result, &format!("{}.{op}", place.name), SERVICE_P99);
@@ -123,17 +127,13 @@ fn not_compared(result: &RunResult, place: &Place<'_>) -> String {
             .iter()
             .filter_map(|of| {
                 let own = all.iter().find(|own| own.configuration == of.configuration)?;
-                Some(format!("{} on {}", duration(own.value()), of.configuration))
+                Some(format!("{} on {}", duration(own.value()), name(&place.ranked, of)))
             })
             .collect();
         (!told.is_empty()).then(|| format!("; the service time p99 of {op} is {}", listed(told)))
     });
     let times: String = times.collect();
-    format!(
-        "Totals are not compared in {}, because the stores did different operations: {}{times}.",
-        place.name,
-        listed(told)
-    )
+    format!("Totals are not compared in {}: {}{times}.", place.name, listed(told))
 }
 
 /// The operations that stores leave out of a phase: a sentence for each store and phase.

@@ -276,6 +276,7 @@ fn the_worst_checks_make_the_second_sentence() {
         observed: String::new(),
         threshold: String::new(),
         advice: String::new(),
+        weight: None,
         trial: None,
         store: None,
         configuration: None,
