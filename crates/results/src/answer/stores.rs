@@ -48,7 +48,7 @@ pub(super) fn ratios(ranked: &[&Standing]) -> Option<String> {
         Some(format!("{} as many as {}", times(&Lead::of(first, other).ratio?), name(ranked, other)))
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("{}: {}.", verdict(ranked).0, listed(told)))
+    (!told.is_empty()).then(|| format!("{}: {}.", verdict(ranked).0.trim_end_matches(','), listed(told)))
 }
 
 /// The store of one of these, or its configuration if they are values of one store.

@@ -237,6 +237,13 @@ fn a_search_is_told_first() {
         text.starts_with("b reaches 2,010/s (2,000 to 2,040 in 2 trials, too few for an interval) within"),
         "{text}"
     );
+    let mut once = run.clone();
+    once.trials.retain(|trial| trial.round == 1);
+    assert_eq!(
+        found(&once),
+        "b reaches 2,000/s (measured once) within the limits of mixed; a reaches 1,000/s (measured once). b came out ahead, \
+         measured too few times to rule out chance: 2.00 times as many as a."
+    );
     run.trials[3].searches[0].rate = None;
     assert_eq!(
         found(&run),
