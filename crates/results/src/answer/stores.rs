@@ -24,16 +24,16 @@ pub(super) struct Place<'a> {
 /// Who is ahead where: `b is ahead in mixed: 1,520 ops/s, 1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010
 /// ops/s).` What did different operations is not compared.
 pub(super) fn ranking(result: &RunResult, places: &[Place<'_>]) -> String {
-    let mut verdicts: IndexMap<String, Vec<String>> = IndexMap::new();
+    let mut outcomes: IndexMap<String, Vec<String>> = IndexMap::new();
     let mut apart = Vec::new();
     for place in places {
         if differ(&place.ranked) {
             apart.push(not_compared(result, place));
-        } else if let Some((verdict, why)) = judged(&place.ranked) {
-            verdicts.entry(verdict).or_default().push(format!("in {}: {why}", place.name));
+        } else if let Some((outcome, why)) = judged(&place.ranked) {
+            outcomes.entry(outcome).or_default().push(format!("in {}: {why}", place.name));
         }
     }
-    let told = verdicts.into_iter().map(|(verdict, places)| format!("{verdict} {}.", places.join("; ")));
+    let told = outcomes.into_iter().map(|(outcome, places)| format!("{outcome} {}.", places.join("; ")));
     told.chain(apart).collect::<Vec<_>>().join(" ")
 }
 
@@ -48,7 +48,7 @@ pub(super) fn ratios(ranked: &[&Standing]) -> Option<String> {
         Some(format!("{} as many as {}", times(&Lead::of(first, other).ratio?), name(ranked, other)))
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("{}: {}.", verdict(ranked).0.trim_end_matches(','), listed(told)))
+    (!told.is_empty()).then(|| format!("{}: {}.", outcome(ranked).0.trim_end_matches(','), listed(told)))
 }
 
 /// The store of one of these, or its configuration if they are values of one store.
@@ -57,8 +57,8 @@ fn name<'a>(all: &[&Standing], of: &'a Standing) -> &'a str {
     if alone { &of.store } else { &of.configuration }
 }
 
-/// The verdict on these, and whether it is about several of them.
-fn verdict(ranked: &[&Standing]) -> (String, bool) {
+/// The outcome on these, and whether it is about several of them.
+fn outcome(ranked: &[&Standing]) -> (String, bool) {
     let [first, others @ ..] = ranked else { return (String::new(), false) };
     let own = name(ranked, first);
     let leads: Vec<(&str, Lead)> = others.iter().map(|other| (name(ranked, other), Lead::of(first, other))).collect();
@@ -78,7 +78,7 @@ fn verdict(ranked: &[&Standing]) -> (String, bool) {
     }
 }
 
-/// The verdict on those that were compared, and why. `None` if there is nothing.
+/// The outcome on those that were compared, and why. `None` if there is nothing.
 fn judged(ranked: &[&Standing]) -> Option<(String, String)> {
     let [first, others @ ..] = ranked else { return None };
     let own_name = name(ranked, first);
@@ -92,11 +92,11 @@ fn judged(ranked: &[&Standing]) -> Option<(String, String)> {
         let why = format!("{}; the search ended at its highest rate", listed(figures));
         return Some((format!("{} {what}", listed(reached)), why));
     }
-    let (verdict, of_several) = verdict(ranked);
+    let (outcome, of_several) = outcome(ranked);
     let own = if of_several { format!("{own_name} {}", first.shown()) } else { first.shown() };
     let told = others.iter().map(|other| beside(name(ranked, other), first, other));
     let between = if first.measure().better == Better::Less { "; " } else { ", " };
-    Some((verdict, format!("{own}{between}{}", listed(told))))
+    Some((outcome, format!("{own}{between}{}", listed(told))))
 }
 
 /// `1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s)`; of times `a takes 1.47 times … as long (740 µs)`.
