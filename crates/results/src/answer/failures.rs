@@ -35,6 +35,13 @@ pub(super) fn failures(result: &RunResult) -> Vec<String> {
         of.failed += failed.len();
         of.trials += configuration.trials.len();
     }
+    // A store all of whose configurations failed alike needs no values.
+    for ((store, _), of) in &mut found {
+        let own = result.trials.iter().filter(|trial| trial.store == *store && !trial.control).count();
+        if own == of.failed {
+            of.names = vec![store];
+        }
+    }
     let more = found.len().saturating_sub(MOST);
     let told = found.into_iter().take(MOST).map(|((_, why), of)| {
         let mut names: Vec<String> = of.names.iter().take(MOST_NAMED).map(|name| (*name).to_owned()).collect();
@@ -131,10 +138,15 @@ mod tests {
             failed(trial, "load");
             trial.phases.clear();
         }
+        assert_eq!(failures(&run), ["sqlite failed in load (12 of 12 trials): the disk is full."]);
+        for trial in run.trials.iter_mut().filter(|trial| trial.configuration == "sqlite workers=8") {
+            trial.failure = None;
+        }
         assert_eq!(
             failures(&run),
-            ["sqlite workers=1, sqlite workers=2, sqlite workers=4 and 1 more failed in load (12 of 12 trials): the \
-                 disk is full."]
+            [
+                "sqlite workers=1, sqlite workers=2 and sqlite workers=4 failed in load (9 of 9 trials): the disk is full."
+            ]
         );
     }
 }

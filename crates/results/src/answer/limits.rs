@@ -224,6 +224,8 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
             }
         }
     }
+    // A store that never completed a trial is told as a failure.
+    stores.retain(|_, configurations| configurations.values().any(|at| at.failed < at.trials || !at.missed.is_empty()));
     if stores.values().flat_map(IndexMap::values).all(|at| at.rate.is_none()) {
         return None;
     }
@@ -235,8 +237,14 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
     Some(format!("{}.", told.collect::<Vec<_>>().join("; ")))
 }
 
-/// The constant rate of a trial's limited phases, if they all have the same one.
+/// The constant rate of a trial's limited phases, if they all have the same one. If it failed before them, that of the
+/// factor.
 fn given_rate(trial: &TrialResult) -> Option<f64> {
+    if !trial.phases.iter().any(|phase| !phase.limits.is_empty()) {
+        let mut rates =
+            trial.values.iter().filter(|(path, _)| path.ends_with(".rate")).map(|(_, value)| value.as_f64());
+        return rates.next().flatten().filter(|_| rates.next().is_none());
+    }
     let mut rates =
         trial.phases.iter().filter(|p| !p.limits.is_empty()).filter_map(|p| p.rate.as_ref()?.planned.as_f64());
     let first = rates.next()?;

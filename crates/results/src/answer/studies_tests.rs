@@ -218,6 +218,34 @@ fn given_rates_are_judged_by_the_limits_store_by_store() {
     );
 }
 
+/// A store that failed before the phases with limits is no store without a rate, and its rates count as tried.
+#[test]
+fn rates_that_failed_were_tried() {
+    let rate = |per_s: u32| [("phases.*.rate", json!(per_s))];
+    let rates = [rate(250), rate(1_000)];
+    let cases: Vec<Case<'_>> = ["pg", "raven"]
+        .iter()
+        .flat_map(|store| rates.iter().map(|values| Case { store, values, speeds: &[1.0] }))
+        .collect();
+    let mut run = study(&["by-key"], &cases);
+    for trial in &mut run.trials {
+        let per_s = trial.values["phases.*.rate"].as_u64().unwrap_or(0);
+        limited(&mut trial.phases[1], per_s, true, 12e6);
+        if trial.store == "pg" || per_s > 250 {
+            trial.phases.truncate(1);
+            let message = "too many clients".to_owned();
+            trial.failure = Some(Failure { during: "by-key".into(), message, ..Failure::default() });
+        }
+    }
+    assert_eq!(
+        found(run),
+        "raven met every limit (p99 ≤ 200 ms in by-key) up to 250/s in all 3 trials (nearest to its limit: \
+         by-key.response.p99 12.0 ms), but not at 1,000/s: 3 of 3 trials did not complete. pg failed in \
+         by-key (6 of 6 trials): too many clients. Before that it did 10.0 k docs/s in load. raven rate=1000 \
+         failed in by-key (3 of 3 trials): too many clients. Before that it did 10.0 k docs/s in load."
+    );
+}
+
 const PRICES: &str = r#"
 currency = "USD"
 source   = "a test"
