@@ -52,9 +52,9 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
                 summary {
                     (badge(group.severity)) " " b { (group.check) }
                     @if !group.trials.is_empty() { " " span.dim { (group.trials) } }
-                    span.observed { (group.short) }
+                    span.observed { @if group.short.is_empty() { (group.worst.observed) } @else { (group.short) } }
                 }
-                p { (group.worst_in_words()) }
+                p { (group.in_words()) }
                 @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
                 @if !group.others.is_empty() {
                     ul {

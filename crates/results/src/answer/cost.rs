@@ -33,16 +33,15 @@ fn at(result: &RunResult, configuration: &str, basis: RateBasis) -> Option<AtRat
 }
 
 /// What a configuration costs within the limits, as a clause: `at USD 0.0123 (…) for a million writes, or USD 44.30 an hour
-/// for a million a second`. `None` without a price.
-pub(super) fn within_limits(result: &RunResult, configuration: &str) -> Option<String> {
+/// for a million a second`. Only the first of several says what for. `None` without a price.
+pub(super) fn within_limits(result: &RunResult, configuration: &str, first: bool) -> Option<String> {
     let price = at(result, configuration, RateBasis::WithinLimit)?.per_million.without_clients;
     let currency = &result.cost.as_ref()?.sheet.currency;
-    Some(format!(
-        "at {} for {}, or {currency} {} an hour for a million a second",
-        shown(result, &price)?,
-        a_million(result)?,
-        money(price.value * SECONDS)
-    ))
+    let (each, hourly) = (shown(result, &price)?, money(price.value * SECONDS));
+    Some(match first {
+        true => format!("at {each} for {}, or {currency} {hourly} an hour for a million a second", a_million(result)?),
+        false => format!("at {each}, or {currency} {hourly} an hour"),
+    })
 }
 
 /// What a million operations cost, a clause for each store at its cheapest. `None` without prices.

@@ -7,7 +7,7 @@ use super::cost;
 use super::standings::{Standing, best_of_stores, ranked, standings};
 use super::stores::ratios;
 use super::words::{interval, listed};
-use crate::configurations::{configuration_of, is_whole};
+use crate::configurations::{configuration_of, configurations_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
 use crate::human::{count, duration, percent, rate};
 use crate::{LimitResult, PhaseResult, RunResult, SearchResult, TrialResult};
@@ -27,7 +27,7 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     };
     let best = best_of_stores(&all);
     if best.is_empty() {
-        return Some(none_met(result, &within));
+        return Some(none_met(result, phase, &within).join(" "));
     }
     let mut told = Vec::new();
     for (nth, of_store) in best.iter().enumerate() {
@@ -35,8 +35,8 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
         let shown = if own.len() > MOST_RATES { vec![*of_store] } else { own };
         let place = |first: bool| if first { within.as_str() } else { "" };
         let rates = shown.iter().enumerate().map(|(at, of)| {
-            let cost =
-                cost::within_limits(result, &of.configuration).map_or_else(String::new, |cost| format!(", {cost}"));
+            let cost = cost::within_limits(result, &of.configuration, nth + at == 0);
+            let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
             format!("{}{}{}{cost}", reached(of), place(nth + at == 0), values(of))
         });
         let rates: Vec<String> = rates.collect();
@@ -49,11 +49,8 @@ pub(super) fn searched(result: &RunResult) -> Option<String> {
     // With one store, compare its values. With several, the best of each.
     let compared = if best.len() == 1 { ranked(&all) } else { best };
     text.extend(ratios(&compared).map(|ratios| format!(" {ratios}")));
-    let stores: IndexSet<&str> = result.trials.iter().filter(|t| is_whole(t)).map(|t| t.store.as_str()).collect();
-    let without: Vec<&str> =
-        stores.into_iter().filter(|store| !compared.iter().any(|known| known.store == *store)).collect();
-    if !without.is_empty() {
-        text += &format!(" At least one trial of {} met the limits at no rate.", listed(without));
+    for without in none_met(result, phase, " within the limits") {
+        text += &format!(" {without}");
     }
     Some(text)
 }
@@ -92,13 +89,40 @@ fn values(of: &Standing) -> String {
     }
 }
 
-fn none_met(result: &RunResult, within: &str) -> String {
-    let not_held = result.trials.iter().flat_map(|t| &t.searches).filter_map(SearchResult::not_held);
-    let for_longer = not_held.max_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(String::new, |(highest, times)| {
+/// The configurations that no rate kept within the limits, in all trials or in some.
+fn none_met(result: &RunResult, phase: &str, within: &str) -> Vec<String> {
+    let (mut never, mut told) = (Vec::new(), Vec::new());
+    let mut longest: Option<(f64, u32)> = None;
+    for configuration in configurations_of(&result.plan, &result.trials) {
+        let searches = configuration.whole().flat_map(|trial| &trial.searches);
+        let searches: Vec<&SearchResult> = searches.filter(|search| search.phase == phase).collect();
+        let rates: Vec<f64> = searches.iter().filter_map(|search| search.rate).collect();
+        let (none, trials) = (searches.len() - rates.len(), count(searches.len() as u64));
+        if none == 0 {
+            continue;
+        }
+        let (low, high) =
+            (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max));
+        if rates.is_empty() {
+            never.push(configuration.name);
+            let held = searches.iter().filter_map(|search| search.not_held());
+            longest = held.chain(longest).max_by(|a, b| a.0.total_cmp(&b.0));
+        } else {
+            let reached = if low < high { format!("{} to {}", rate(low), rate(high)) } else { rate(low) };
+            told.push(format!(
+                "{} stayed{within} at no rate in {} of {trials} trials; otherwise it reached {reached}/s.",
+                configuration.name,
+                count(none as u64)
+            ));
+        }
+    }
+    let for_longer = longest.map_or_else(String::new, |(highest, times)| {
         format!(" for {times} times as long, although most probes met them up to {}/s", rate(highest))
     });
-    let stores: IndexSet<&str> = result.trials.iter().map(|trial| trial.store.as_str()).collect();
-    format!("{} stayed{within} at no rate that was tried{for_longer}.", listed(stores))
+    if !never.is_empty() {
+        told.insert(0, format!("{} stayed{within} at no rate that was tried{for_longer}.", listed(never)));
+    }
+    told
 }
 
 /// The limits of a phase: `p95 ≤ 36.0 ms and errors ≤ 0.10 %`.

@@ -35,7 +35,7 @@ pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
 
 /// What is wrong and in how many trials, the worst, and what to do.
 fn told(out: &mut String, group: &Grouped, severity: &str, width: usize) {
-    let mut lines = wrap(&format!("{}; {}", group.in_a_line(), group.worst_in_words()), width - INDENT);
+    let mut lines = wrap(&group.in_words(), width - INDENT);
     for (n, line) in
         wrap(&group.advice, width - INDENT - 2).into_iter().enumerate().filter(|(_, line)| !line.is_empty())
     {

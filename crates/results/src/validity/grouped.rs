@@ -21,8 +21,8 @@ pub struct Grouped {
     pub severity: Severity,
     /// Name of the check.
     pub check: String,
-    /// What is wrong, in a few plain words.
-    pub short: String,
+    /// What is wrong, in a few plain words. Empty for a note, whose finding says it.
+    pub short: &'static str,
     /// In how many trials it was found: `in 3 of 12 trials`. Empty if it is about the run, or if there is one trial.
     pub trials: String,
     /// The worst finding.
@@ -90,7 +90,7 @@ fn group(checks: &[CheckResult], name: &str, ran: usize) -> Option<Grouped> {
     Some(Grouped {
         severity: worst.severity,
         check: worst.check.clone(),
-        short: in_short(name).unwrap_or(name).to_owned(),
+        short: in_short(name).filter(|_| worst.severity > Severity::Note).unwrap_or_default(),
         trials: in_trials,
         worst: at(&at_worst),
         more: others.len().saturating_sub(MOST_FINDINGS),
@@ -131,9 +131,12 @@ fn place(v: &CheckResult) -> String {
 }
 
 impl Grouped {
-    /// What is wrong, and in how many trials: `operations failed, in 3 of 12 trials`.
-    pub fn in_a_line(&self) -> String {
-        if self.trials.is_empty() { self.short.clone() } else { format!("{}, {}", self.short, self.trials) }
+    /// What is wrong, in how many trials, and the worst finding: `operations failed, in 3 of 12 trials; the worst of 4
+    /// findings, …`.
+    pub fn in_words(&self) -> String {
+        let what =
+            [self.short, &self.trials].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        if what.is_empty() { self.worst_in_words() } else { format!("{what}; {}", self.worst_in_words()) }
     }
 
     /// The worst finding with its place, and how many others there are.
@@ -181,16 +184,17 @@ mod tests {
         let (groups, passed) = grouped(&all);
         let [group] = &groups[..] else { panic!("{groups:?}") };
         assert_eq!(group.severity, Severity::Caution);
-        assert_eq!(group.in_a_line(), "operations failed, in 3 of 4 trials");
-        assert_eq!(group.worst_in_words(), "the worst of 4 findings, sqlite workers=1 mixed (trial 3): 7 % failed");
+        assert_eq!(
+            group.in_words(),
+            "operations failed, in 3 of 4 trials; the worst of 4 findings, sqlite workers=1 mixed (trial 3): 7 % failed"
+        );
         let others: Vec<&str> = group.others.iter().map(|other| other.observed.as_str()).collect();
         assert_eq!((others, passed), (vec!["3 % failed", "1 % failed", "90 % failed"], vec![]));
         // The same at one place is one finding.
         all.retain(|v| v.severity != Severity::Pass && v.phase.as_deref() == Some("mixed"));
         all.iter_mut().for_each(|v| (v.severity, v.observed, v.weight) = (Severity::Note, "slow".into(), None));
         let (groups, _) = grouped(&all);
-        assert_eq!(groups[0].in_a_line(), "operations failed, in all 3 trials");
-        assert_eq!(groups[0].worst_in_words(), "sqlite workers=1 mixed (trials 1, 2, 3): slow");
+        assert_eq!(groups[0].in_words(), "in all 3 trials; sqlite workers=1 mixed (trials 1, 2, 3): slow");
         all[2].phase = Some("load".into());
         let (groups, _) = grouped(&all);
         assert_eq!(groups[0].worst_in_words(), "sqlite workers=1 mixed and 1 other place: slow");
@@ -207,7 +211,11 @@ mod tests {
         let names: Vec<&str> = groups.iter().map(|group| group.check.as_str()).collect();
         assert_eq!((names, passed), (vec!["errors", "too-short"], vec!["misses".to_owned()]));
         // One trial needs no number.
-        assert_eq!(groups[0].in_a_line(), "operations failed");
+        assert!(
+            groups[0].in_words().starts_with("operations failed; sqlite workers=1 mixed: "),
+            "{}",
+            groups[0].in_words()
+        );
         assert_eq!(groups[0].worst.places, "sqlite workers=1 mixed");
     }
 }
