@@ -15,6 +15,8 @@ use crate::{FactorSweep, PhaseResult, RunResult, TasksResult};
 
 /// What a clause says if an interval includes 1.
 const UNCLEAR: &str = "does not clearly change";
+/// What it says if it is open where more stops helping.
+const OPEN: &str = "where it ends is not clear";
 /// The most things that the answer says about one store.
 const MOST_OF_STORE: usize = 12;
 
@@ -38,8 +40,11 @@ pub(super) fn by_store(result: &RunResult, figures: &[Figure]) -> Option<String>
         }
     }
     let told: Vec<String> = stores.values().map(|told| sentence(told)).collect();
-    let more =
-        if told.iter().any(|told| told.contains(UNCLEAR)) { " More rounds would tell what is not clear." } else { "" };
+    let more = if told.iter().any(|told| told.contains(UNCLEAR) || told.contains(OPEN)) {
+        " More rounds would tell what is not clear."
+    } else {
+        ""
+    };
     (!told.is_empty()).then(|| told.join(" ") + more)
 }
 
@@ -227,14 +232,19 @@ impl Place<'_> {
     /// What the curve shows without saying where more stops helping.
     fn undecided(&self, first: &SweptValue, to: &SweptValue, line: f64) -> String {
         let (Some(by), Some(figure)) = (to.speed_up, to.figure) else { return "has no ratio".to_owned() };
+        let last = value_in_words(to.value);
         let (span, to) = (self.span(first.value, to.value), self.shown(&figure));
+        let begins = || {
+            let at = |of| format!("{} at {}, ", self.shown(&of), value_in_words(first.value));
+            first.figure.map_or_else(String::new, at)
+        };
         match (by.low, by.high) {
             (Some(low), _) if low > 1.0 => {
-                format!("grows {} {span}, to {to}; more rounds would tell where it ends", times(&by))
+                format!("grows {} {span}, to {to}; {OPEN}", times(&by))
             }
             (_, Some(high)) if high < 1.0 => format!("falls to {} {span}, to {to}", times(&by)),
             (Some(_), Some(_)) => {
-                format!("{UNCLEAR} {span} ({}), to {to}", times_inside(&by))
+                format!("{UNCLEAR} {span} ({}): {}{to} at {last}", times_inside(&by), begins())
             }
             _ if by.value > line => {
                 format!("grows {} {span}, to {to}, measured too few times to rule out chance", times(&by))

@@ -84,18 +84,14 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let mut add = |severity, observed: Option<String>, advice: &str| {
         findings.extend(observed.map(|observed| Finding::new(severity, observed, threshold.clone(), advice)));
     };
-    add(
-        Severity::Caution,
-        worst_of(wild),
-        "the trials did not measure the same thing: find out what changed between them (other load, a throttled \
-         disk, data that grew) before you use any figure",
-    );
-    add(
-        Severity::Caution,
-        worst_of(wide),
-        "a difference of that size from another run cannot be seen (configurations of one run are compared within rounds, which may \
-         show smaller ones): raise `repeats`, lengthen the phase, and stop other programs",
-    );
+    let advice = if wild.is_empty() {
+        "a difference of that size from another run cannot be seen (configurations of one run are compared within rounds, \
+         which may show smaller ones): raise `repeats`, lengthen the phase, and stop other programs"
+    } else {
+        "the trials did not measure the same thing: find out what changed between them (other load, a throttled disk, data \
+         that grew) before you use any figure"
+    };
+    add(Severity::Caution, worst_of([wild, wide].concat()), advice);
     add(
         Severity::Note,
         (!odd.is_empty()).then(|| some(&odd)),
