@@ -258,7 +258,14 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
         .iter()
         .enumerate()
         .map(|(nth, (store, configurations))| of_store(store, configurations, if nth == 0 { &limits } else { "" }));
-    Some(format!("{}.", told.collect::<Vec<_>>().join("; ")))
+    let whole = result.trials.iter().filter(|trial| is_whole(trial) && !trial.control);
+    let others: IndexSet<&str> =
+        whole.map(|trial| trial.store.as_str()).filter(|of| !stores.contains_key(of)).collect();
+    let others = match others.len() {
+        0 => String::new(),
+        _ => format!(" {}: no phase with a limit.", listed(others)),
+    };
+    Some(format!("{}.{others}", told.collect::<Vec<_>>().join("; ")))
 }
 
 /// The constant rate of a trial's limited phases, if they all have the same one. If it failed before them, that of the

@@ -94,16 +94,18 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     let mut figures = figures_of(result, &phases);
     figures.retain(|figure| !figure.standings.is_empty());
     let missed = missed(result, &phases);
-    let stores = figures.iter().map(|figure| best_of_stores(&figure.standings).len()).max();
-    let single = figures.iter().all(|figure| figure.standings.len() == 1);
+    let all = || figures.iter().flat_map(|figure| &figure.standings);
+    let stores = all().map(|of| &of.store).collect::<IndexSet<_>>().len();
+    let single = all().map(|of| &of.configuration).collect::<IndexSet<_>>().len() == 1;
     let left_out = left_out(result, &phases);
     let mut told = Vec::new();
     told.extend(match stores {
-        None => None,
-        Some(1) if single => Some(only(&figures)),
-        Some(_) => by_store(result, &figures),
+        0 => None,
+        1 if single => Some(alone(&figures)),
+        1 => by_store(result, &figures).or_else(|| Some(alone(&figures))),
+        _ => by_store(result, &figures),
     });
-    if stores.is_some_and(|stores| stores > 1) {
+    if stores > 1 {
         let at = if told.is_empty() { "" } else { "Each store at its best values: " };
         let between = one_setting(result, &figures).filter(|_| at.is_empty());
         let between = between.unwrap_or_else(|| format!("{at}{}", ranking(result, &ranked_places(&figures))));
@@ -276,10 +278,16 @@ const SUSTAINED: f64 = 0.99;
 /// The most configurations that are named for not sustaining their rate.
 const MOST_MISSED: usize = 2;
 
-/// The only configuration: its figures.
-fn only(figures: &[Figure]) -> String {
-    let all = || figures.iter().filter_map(|figure| Some((figure, figure.standings.first()?)));
-    let Some((_, first)) = all().next() else { return String::new() };
-    let told = all().map(|(figure, of)| format!("{} in {}", of.with_interval(), figure.place));
-    format!("{}: {}{}.", first.configuration, listed(told), first.once())
+/// The figures of configurations that there is nothing to compare with: a sentence for each.
+fn alone(figures: &[Figure]) -> String {
+    let mut found: IndexMap<&str, Vec<(&Figure, &Standing)>> = IndexMap::new();
+    for (figure, of) in figures.iter().flat_map(|figure| figure.standings.iter().map(move |of| (figure, of))) {
+        found.entry(&of.configuration).or_default().push((figure, of));
+    }
+    let told = found.iter().map(|(name, figures)| {
+        let once = figures.first().map_or("", |(_, of)| of.once());
+        let told = figures.iter().map(|(figure, of)| format!("{} in {}", of.with_interval(), figure.place));
+        format!("{name}: {}{once}.", listed(told))
+    });
+    told.collect::<Vec<_>>().join(" ")
 }

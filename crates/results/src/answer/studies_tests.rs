@@ -365,3 +365,36 @@ fn totals_of_different_operations_are_not_compared() {
     );
     assert!(answer(&run).worth.contains("redis leaves out update"), "{}", answer(&run).worth);
 }
+
+/// Whatever is measured, fails or is missing: every store is named, and every number is one.
+#[test]
+fn every_store_is_named_and_every_number_is_one() {
+    let names = ["ant", "bee", "cat", "dog"];
+    let speeds = [1e-9, 0.0, 1.0, 1.000_001, 1e9];
+    let (one, four) = ([("phases.mixed.workers", json!(1))], [("phases.mixed.workers", json!(4))]);
+    for seed in 0..600_usize {
+        let pick = |nth: usize, of: usize| (seed / 5_usize.pow(nth as u32 % 4) + 7 * nth) % of;
+        let stores = &names[..1 + pick(0, 4)];
+        let speeds: Vec<[f64; 2]> = (0..8).map(|nth| [speeds[pick(nth, 5)], speeds[pick(nth + 1, 5)]]).collect();
+        let values: &[&[(&str, Value)]] = if pick(1, 2) == 0 { &[&[]] } else { &[&one, &four] };
+        let cases: Vec<Case<'_>> = stores
+            .iter()
+            .flat_map(|store| values.iter().map(move |values| (store, *values)))
+            .zip(&speeds)
+            .map(|((store, values), speeds)| Case { store, values, speeds })
+            .collect();
+        let mut run = study(&["mixed", "again"], &cases);
+        run.trials.retain(|trial| trial.round as usize <= 1 + pick(2, 3));
+        for trial in run.trials.iter_mut().filter(|trial| trial.store == stores[pick(3, stores.len())]) {
+            match pick(4, 6) {
+                0 => trial.failure = Some(Failure { during: "again".into(), ..Failure::default() }),
+                1 => drop(trial.phases[1].ops.shift_remove("update")),
+                2 => trial.phases[2].partial = Some("interrupted".into()),
+                3 => trial.phases.truncate(2),
+                4 => limited(&mut trial.phases[1], 250, trial.round > 1, 1e6),
+                _ => {}
+            }
+        }
+        found(run);
+    }
+}
