@@ -33,8 +33,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
     let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.worth));
     let (groups, passed) = grouped(&of.checks);
     for group in &groups {
-        let observed = group.findings.first().map_or("", |found| found.observed.as_str());
-        let _ = writeln!(out, "- {} **{}**: {}", group.severity, group.check, escaped(observed));
+        let _ = writeln!(out, "- {} **{}**: {}", group.severity, group.check, escaped(&group.in_words()));
     }
     if !passed.is_empty() {
         let _ = writeln!(out, "- pass: {}", passed.join(", "));

@@ -2,17 +2,26 @@
 //! to trust it.
 //!
 //! Outages from injected faults come first. Then comes the first of these that the run has:
-//! 1. the highest rate within the study's limits, if the study searches for it;
-//! 2. the given rates at which the limits were met, if phases have both;
-//! 3. which store is ahead in each phase, each at its best values, and by how much;
-//! 4. which values are best, if there is only one store;
-//! 5. the figures themselves, if there is only one configuration.
+//! 1. the highest rate within the study's limits on each store, with its cost, if the study searches for it;
+//! 2. the given rates at which each store met the limits, if phases have both;
+//! 3. what each factor changes on each store, and how the stores compare at their best values;
+//! 4. what one setting changes, if two stores differ in one option;
+//! 5. which store is ahead in each phase, and by how much;
+//! 6. the figures themselves, if there is only one configuration.
+//!
+//! Every interval is given by its ends. Configurations that failed follow, and hide no other.
 
 mod consistency;
+mod cost;
+mod enough;
 mod factors;
+mod failures;
 mod faults;
 mod limits;
 mod phases;
+mod standings;
+mod stores;
+mod words;
 mod worth;
 
 use serde::{Deserialize, Serialize};
@@ -40,10 +49,19 @@ pub struct Answer {
 /// The answer of a run, which may still be in progress.
 pub fn answer(result: &RunResult) -> Answer {
     let (worth, severity) = worth::worth(result);
-    let changes = factors::changes(result, &phases::told(result));
-    Answer { found: found(result), changes, worth, severity, phase: phases::first(result) }
+    let (found, all_told) = found(result);
+    let changes = if all_told { Vec::new() } else { enough::changes(result, &phases::told(result)) };
+    let named_once = |text: String| words::named_once(&text);
+    Answer {
+        found: named_once(found),
+        changes: changes.into_iter().map(named_once).collect(),
+        worth,
+        severity,
+        phase: phases::first(result),
+    }
 }
 
+pub(crate) use enough::enough;
 pub use phases::{Width, widths};
 
 /// The phases that the answer covers, the main one first.
@@ -53,51 +71,49 @@ pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
     first.clone().into_iter().chain(told.collect::<Vec<_>>()).collect()
 }
 
-fn found(result: &RunResult) -> String {
+/// The sentences, and whether they say what each factor changes.
+fn found(result: &RunResult) -> (String, bool) {
     let whole = result.trials.iter().filter(|trial| is_whole(trial)).count();
-    if whole == 0 {
-        let why = result.trials.iter().find_map(|t| Some((t, t.failure.as_ref()?)));
-        return match why {
-            Some((trial, failure)) => {
-                format!("No trial completed: {} failed in {}: {}.", trial.store, failure.during, failure.message)
-            }
-            None if result.trials.is_empty() => "Nothing was measured.".to_owned(),
-            None => "No trial completed.".to_owned(),
-        };
+    let mut told = faults::broken(result);
+    let limited = limits::searched(result).or_else(|| limits::given(result)).filter(|_| whole > 0);
+    let all_told = limited.is_none();
+    match limited {
+        _ if result.trials.is_empty() => return ("Nothing was measured.".to_owned(), true),
+        _ if whole == 0 => told.push("No trial completed.".to_owned()),
+        Some(limited) => told.push(limited),
+        None => {
+            told.push(phases::compared(result).unwrap_or_else(|| "Only warm-ups were measured.".to_owned()));
+        }
     }
-    let broken = faults::broken(result);
-    let text = limits::searched(result).or_else(|| limits::given(result)).or_else(|| phases::ahead(result));
-    let text = text.unwrap_or_else(|| "Only warm-ups were measured.".to_owned());
-    let noise = phases::noise(result);
-    let seen = consistency::seen(result);
-    let text = broken.into_iter().chain([text]).chain(seen).chain(noise).collect::<Vec<_>>().join(" ");
+    // A search says what each rate costs.
+    if whole > 0 && limits::searched(result).is_none() {
+        told.extend(cost::of_stores(result));
+    }
+    told.extend(failures::failures(result));
+    if whole > 0 {
+        told.extend(consistency::seen(result));
+        told.extend(phases::noise(result));
+        told.extend(unfinished(result, whole));
+    }
+    (told.join(" "), all_told)
+}
+
+/// How much of the plan is missing.
+fn unfinished(result: &RunResult, whole: usize) -> Option<String> {
     let planned = result.plan.trials.len();
     if result.run.ended.is_none() && result.trials.len() <= planned {
         let at = count(result.trials.len() as u64);
         let at_most = if result.plan.until.is_some() { "at most " } else { "" };
-        return format!(
-            "{text} The run has not ended: this covers the first {at} of {at_most}{} trials.",
-            count(planned as u64)
-        );
+        let planned = count(planned as u64);
+        return Some(format!("The run has not ended: this covers the first {at} of {at_most}{planned} trials."));
     }
     match planned.saturating_sub(whole) {
-        0 => text,
-        n => {
-            format!("{text} {} of {} trials did not complete.", count(n as u64), count(result.plan.trials.len() as u64))
-        }
+        0 => None,
+        n => Some(format!("{} of {} trials did not complete.", count(n as u64), count(planned as u64))),
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
-    let all: Vec<T> = all.into_iter().collect();
-    let all: Vec<&str> = all.iter().map(T::as_ref).collect();
-    match &all[..] {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
-    }
-}
-
+#[cfg(test)]
+mod studies_tests;
 #[cfg(test)]
 mod tests;

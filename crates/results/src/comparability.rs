@@ -11,7 +11,7 @@ use serde_json::Value;
 use storebench_study::op_kind::OpKind;
 use storebench_study::workload::shown_value;
 
-use crate::configurations::is_whole;
+use crate::configurations::{configuration_of, is_whole};
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::plan::PlannedCollection;
 use crate::sums::{Figure, Sums};
@@ -103,6 +103,9 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
         found.phase = Some(name);
         match (a.phases.get(name), b.phases.get(name)) {
             (Some(x), Some(y)) => {
+                if let (Some(p), Some(q)) = (x.first(), y.first()) {
+                    found.left_out((&a, p), (&b, q));
+                }
                 found.phases(x, y, a.scheme() == b.scheme());
                 // A searched rate is a result, not a request.
                 if !(a.searched(name) && b.searched(name)) {
@@ -275,6 +278,10 @@ impl<'a> Configuration<'a> {
         self.trials.iter().any(|trial| trial.searches.iter().any(|search| search.phase == phase))
     }
 
+    fn name(&self) -> &str {
+        self.trials.first().map_or("", |trial| configuration_of(trial))
+    }
+
     fn scheme(&self) -> Option<&str> {
         self.trials.first().map(|trial| trial.scheme.as_str())
     }
@@ -289,6 +296,13 @@ struct DifferenceList<'a> {
 impl DifferenceList<'_> {
     fn add(&mut self, kind: DifferenceKind, text: String) {
         self.list.push(Difference { kind, phase: self.phase.map(str::to_owned), text });
+    }
+
+    /// Adds a difference, unless its two sides read alike: less than the last digit is no difference to anybody.
+    fn add_seen(&mut self, kind: DifferenceKind, p: &str, q: &str, text: String) {
+        if p != q {
+            self.add(kind, text);
+        }
     }
 
     /// Compares the number of documents that phases drew from or loaded.
@@ -372,10 +386,7 @@ impl DifferenceList<'_> {
     fn operations(&mut self, x: &PhaseResult, y: &PhaseResult) {
         let loads = x.loads && y.loads;
         for (name, op) in &x.ops {
-            let Some(other) = y.ops.get(name) else {
-                self.add(DifferenceKind::Work, format!("{name} by the first only"));
-                continue;
-            };
+            let Some(other) = y.ops.get(name) else { continue };
             if op.kind != other.kind && !loads {
                 self.add(DifferenceKind::Work, format!("{name} is {} against {}", op.kind, other.kind));
             }
@@ -388,8 +399,23 @@ impl DifferenceList<'_> {
                 self.add(DifferenceKind::Work, text);
             }
         }
-        for name in y.ops.keys().filter(|name| !x.ops.contains_key(*name)) {
-            self.add(DifferenceKind::Work, format!("{name} by the second only"));
+    }
+
+    /// Operations of the mix that only one of the two did. It is named, unless both have one name.
+    fn left_out(&mut self, (a, x): (&Configuration<'_>, &PhaseResult), (b, y): (&Configuration<'_>, &PhaseResult)) {
+        let only = |x: &PhaseResult, y: &PhaseResult| {
+            let names = x.ops.keys().filter(|name| !y.ops.contains_key(*name));
+            names.cloned().collect::<Vec<_>>().join(", ")
+        };
+        let named = a.name() != b.name();
+        for (names, other, which) in [(only(x, y), b, "first"), (only(y, x), a, "second")] {
+            if !names.is_empty() {
+                let text = match named {
+                    true => format!("{} leaves out {names}", other.name()),
+                    false => format!("{names} by the {which} only"),
+                };
+                self.add(DifferenceKind::Work, text);
+            }
         }
     }
 
@@ -472,10 +498,12 @@ impl DifferenceList<'_> {
         };
         let per = |sums: &Sums| sums.documents.sum / sums.succeeded;
         let (p, q) = (per(&x), per(&y));
-        // Different batches are already reported.
-        if !counted && x.batch == y.batch && apart(p, q, PER_OPERATION) && surely(p, q, |sums| sums.documents) {
-            let text = format!("{} against {} documents for one {name}", digits(per(&x)), digits(per(&y)));
-            self.add(DifferenceKind::Work, text);
+        // Different batches are already reported. The store decides how many documents a request of a copy holds; those of
+        // the whole copy are compared.
+        let split = counted || a.iter().chain(b).all(|phase| phase.tasks.is_some());
+        if !split && x.batch == y.batch && apart(p, q, PER_OPERATION) && surely(p, q, |sums| sums.documents) {
+            let (p, q) = (digits(p), digits(q));
+            self.add_seen(DifferenceKind::Work, &p, &q, format!("{p} against {q} documents for one {name}"));
         }
         let written: fn(&Sums) -> Figure = |sums| sums.written;
         let read: fn(&Sums) -> Figure = |sums| sums.read;
@@ -492,9 +520,9 @@ impl DifferenceList<'_> {
         for (figure, verb, tolerance) in [(written, "sends", PER_OPERATION), (read, "returns", form)] {
             let (p, q) = (figure(&x).sum / x.each(), figure(&y).sum / y.each());
             if p > 0.0 && q > 0.0 && apart(p, q, tolerance) && surely(p, q, figure) {
-                let text = format!("{name} {verb} {} against {} for one {unit}", bytes(p), bytes(q));
+                let (p, q) = (bytes(p), bytes(q));
                 let kind = if unit == "document" { DifferenceKind::Payload } else { DifferenceKind::Work };
-                self.add(kind, text);
+                self.add_seen(kind, &p, &q, format!("{name} {verb} {p} against {q} for one {unit}"));
             }
         }
     }

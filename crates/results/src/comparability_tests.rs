@@ -272,3 +272,53 @@ fn how_far_pages_compress() {
     assert_eq!(to(0.45), []);
     assert_eq!(to(0.47)[0], (Payload, Some("mixed".into()), "pages of documents compress to 41 % against 47 %".into()));
 }
+
+/// A store that cannot do an operation of the mix is named.
+#[test]
+fn what_a_store_leaves_out_is_said_by_its_name() {
+    let named = |name: &str, leaves_out: &[&str]| {
+        trial(|t| {
+            t.configuration = name.into();
+            leaves_out.iter().for_each(|op| drop(t.phases[1].ops.shift_remove(*op)));
+        })
+    };
+    let texts = |a: &TrialResult, b: &TrialResult| -> Vec<String> {
+        differences(&[a], &[b]).into_iter().map(|found| found.text).collect()
+    };
+    let (pg, redis) = (named("pg", &[]), named("redis", &["update"]));
+    assert!(texts(&pg, &redis).contains(&"redis leaves out update".to_owned()), "{:?}", texts(&pg, &redis));
+    assert!(texts(&redis, &pg).contains(&"redis leaves out update".to_owned()), "{:?}", texts(&redis, &pg));
+}
+
+/// How many documents a request of a copy holds is up to the store, as the size of a page is. All of them are the work.
+#[test]
+fn requests_of_a_copy_may_hold_as_many_documents_as_the_store_likes() {
+    let copy = |requests: u64, documents: u64| {
+        trial(|t| {
+            let phase = &mut t.phases[1];
+            phase.tasks = Some(crate::TasksResult { asked: 4, at_once: 1, parts: 1 });
+            phase.ops.shift_remove("update");
+            let op = &mut phase.ops["read"];
+            (op.count, op.succeeded, op.documents, op.documents_sd) = (requests, requests, documents, Some(0.0));
+            (op.read_bytes, op.read_bytes_sd) = (documents * 2_048, Some(0.0));
+        })
+    };
+    let texts = |a: &TrialResult, b: &TrialResult| -> Vec<String> {
+        differences(&[a], &[b]).into_iter().map(|found| found.text).collect()
+    };
+    assert_eq!(texts(&copy(306, 33_360), &copy(121, 33_360)), [""; 0]);
+    assert_eq!(texts(&copy(306, 33_360), &copy(121, 13_000)), ["33,360 against 13,000 documents copied"]);
+}
+
+/// A fraction of a byte is no difference.
+#[test]
+fn what_reads_alike_is_no_difference() {
+    let sent = |bytes: u64| {
+        trial(|t| {
+            let op = &mut t.phases[1].ops["read"];
+            (op.written_bytes, op.written_bytes_sd) = (bytes, Some(0.0));
+        })
+    };
+    assert_eq!(differences(&[&sent(600)], &[&sent(1_800)]), []);
+    assert_ne!(differences(&[&sent(60_000)], &[&sent(180_000)]), []);
+}

@@ -85,6 +85,14 @@ impl Series {
         self.points.iter().all(|point| point.too_few)
     }
 
+    /// From the least to the greatest value that trials may have had, by their ranges. `None` if a trial has no upper end.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let found: Vec<Observed> = self.points.iter().filter_map(|point| point.found).collect();
+        let low = found.iter().map(|found| found.from).reduce(f64::min)?;
+        let high = found.iter().map(|found| found.to).reduce(f64::max)?;
+        high.is_finite().then_some((low, high))
+    }
+
     /// Whether a trial only has a lower bound.
     pub(crate) fn at_least(&self) -> bool {
         self.points.iter().filter_map(|point| point.found).any(|found| found.to.is_infinite())

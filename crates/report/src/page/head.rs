@@ -63,13 +63,9 @@ fn invalid(of: &RunResult) -> Markup {
     let (groups, _) = grouped(&of.checks);
     html! {
         @for group in groups.iter().filter(|group| group.severity == Severity::Invalid).take(MOST_INVALID) {
-            @if let Some(found) = group.findings.first() {
-                p.why {
-                    b { (group.check) } ": "
-                    @if !found.places.is_empty() { (found.places) ": " }
-                    (found.observed)
-                    @if !group.advice.is_empty() { " → " (group.advice) }
-                }
+            p.why {
+                b { (group.check) } ": " (group.worst_in_words())
+                @if !group.advice.is_empty() { " → " (group.advice) }
             }
         }
     }

@@ -46,29 +46,29 @@ fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
     let (groups, passed) = grouped(checks);
     html! {
         @if checks.is_empty() { p.dim { "No check has run yet." } }
-        @for of_check in groups.chunk_by(|a, b| a.check == b.check) {
-            @let found: usize = of_check.iter().map(|group| group.findings.len() + group.more).sum();
+        @for group in &groups {
             // One line each, so that the figures stay near the top. Invalid checks start open.
-            details.check open[of_check[0].severity == Severity::Invalid] {
+            details.check open[group.severity == Severity::Invalid] {
                 summary {
-                    (badge(of_check[0].severity)) " " b { (of_check[0].check) }
-                    @if found > 1 { " " span.dim { (found) " findings" } }
-                    @if let Some(first) = of_check[0].findings.first() { span.observed { (first.observed) } }
+                    (badge(group.severity)) " " b { (group.check) }
+                    @if !group.trials.is_empty() { " " span.dim { (group.trials) } }
+                    span.observed { @if group.short.is_empty() { (group.worst.observed) } @else { (group.short) } }
                 }
-                @for group in of_check {
+                p { (group.in_words()) }
+                @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
+                @if !group.others.is_empty() {
                     ul {
-                        @for found in &group.findings {
+                        @for found in &group.others {
                             li {
-                                @if of_check.len() > 1 { (badge(group.severity)) " " }
+                                @if found.severity != group.severity { (badge(found.severity)) " " }
                                 @if !found.places.is_empty() { span.dim { (found.places) ": " } }
                                 (found.observed)
                             }
                         }
                         @if group.more > 0 { li.dim { "and " (group.more) " more in run.json" } }
                     }
-                    @if !group.advice.is_empty() { p.advice { "→ " (group.advice) } }
-                    p.dim { (group.threshold) }
                 }
+                p.dim { (group.threshold) }
             }
         }
         @if !passed.is_empty() {

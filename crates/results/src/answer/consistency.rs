@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::listed;
+use super::words::listed;
 use crate::configurations::configuration_of;
 use crate::human::plural;
 use crate::{HistoryResult, RunResult};

@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 use storebench_study::workload::FaultKind;
 
-use super::listed;
+use super::words::listed;
 use crate::configurations::configurations_of;
 use crate::human::{count, duration};
 use crate::validity::{allowed, lost_writes};

@@ -29,19 +29,22 @@ fn found(run: &RunResult) -> String {
 #[test]
 fn the_store_that_is_ahead_and_by_how_much() {
     let run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
-    assert_eq!(found(&run), "b is ahead in mixed: 1,520 ops/s against 1,010 ops/s of a, ×1.50 [1.46, 1.55].");
+    assert_eq!(
+        found(&run),
+        "b is ahead in mixed: 1,520 ops/s, 1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s)."
+    );
     let alike = stores(&[("a", &[1.0, 1.2, 1.1]), ("b", &[1.2, 1.0, 1.12])]);
     assert!(found(&alike).starts_with("b and a cannot be told apart in mixed: "), "{}", found(&alike));
     let once = stores(&[("a", &[1.0]), ("b", &[1.5])]);
-    assert!(
-        found(&once).starts_with("b came out ahead in mixed, measured too few times to rule out chance: "),
-        "{}",
-        found(&once)
+    assert_eq!(
+        found(&once),
+        "b came out ahead, measured too few times to rule out chance, in mixed: 1,500 ops/s, 1.50 times as many as a (1,000 \
+         ops/s)."
     );
 }
 
 #[test]
-fn several_phases_are_one_sentence() {
+fn phases_with_the_same_store_ahead_are_one_sentence() {
     let mut run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54])]);
     for trial in &mut run.trials {
         let mut second = trial.phases[1].clone();
@@ -51,29 +54,44 @@ fn several_phases_are_one_sentence() {
         fixture::speed(&mut of, turned);
         trial.phases.extend(of.phases);
     }
-    let text = found(&run);
-    assert!(text.starts_with("b is ahead in mixed (×1.50 ") && text.contains("; a is ahead in again (×"), "{text}");
-    assert!(!text.contains("too few times"), "{text}");
+    assert_eq!(
+        found(&run),
+        "b is ahead in mixed: 1,520 ops/s, 1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s). a is ahead in \
+         again: 4,040 ops/s, 2.66 times (2.58 to 2.74) as many as b (1,520 ops/s)."
+    );
+    for trial in run.trials.iter_mut().filter(|trial| trial.store == "b") {
+        let mut of = TrialResult { phases: trial.phases.drain(2..).collect(), ..TrialResult::default() };
+        fixture::speed(&mut of, 4.0);
+        trial.phases.extend(of.phases);
+    }
+    assert_eq!(
+        found(&run),
+        "b is ahead in mixed: 1,520 ops/s, 1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s); in again: \
+         6,080 ops/s, 1.50 times (1.46 to 1.55) as many as a (4,040 ops/s)."
+    );
     run.trials.retain(|trial| trial.round == 1);
-    let text = found(&run);
-    assert!(text.starts_with("b came out ahead, measured too few times to rule out chance, in mixed (×"), "{text}");
+    assert_eq!(
+        found(&run),
+        "b came out ahead, measured too few times to rule out chance, in mixed: 1,500 ops/s, 1.50 times as many as a \
+         (1,000 ops/s); in again: 6,000 ops/s, 1.50 times as many as a (4,000 ops/s)."
+    );
 }
 
 #[test]
-fn values_of_one_store_and_a_single_configuration() {
-    let text = found(&fixture::concluded(fixture::swept()));
-    assert!(
-        text.starts_with("sqlite workers=8 and sqlite workers=1 ") || text.contains(" is ahead in mixed: "),
-        "{text}"
-    );
-    assert!(text.contains("of sqlite workers=1, ×3."), "{text}");
-    assert!(!text.contains("workers = 4"), "{text}");
+fn of_three_stores_each_stands_beside_the_best() {
+    let run = stores(&[("a", &[1.0, 1.02, 1.01]), ("b", &[1.5, 1.52, 1.54]), ("c", &[1.5, 1.5, 1.56])]);
     assert_eq!(
-        answer(&fixture::concluded(fixture::swept())).changes,
-        ["mixed: more than workers = 4 makes no difference."]
+        found(&run),
+        "b and c cannot be told apart in mixed: b 1,520 ops/s, 1.00 times (95 % interval 0.955 to 1.05) as many as c (1,520 \
+         ops/s) and 1.50 times (1.44 to 1.57) as many as a (1,010 ops/s)."
     );
+}
+
+#[test]
+fn a_single_configuration_is_its_figures() {
     let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
-    assert_eq!(one, "a: 1,010 ops/s (±4.98 %) in mixed.");
+    assert_eq!(one, "a: 1,010 ops/s (95 % interval 962 to 1,060) in mixed.");
+    assert_eq!(found(&stores(&[("a", &[1.0])])), "a: 1,000 ops/s in mixed, measured once.");
 }
 
 fn at_rates(met: &[(f64, bool)]) -> RunResult {
@@ -82,7 +100,8 @@ fn at_rates(met: &[(f64, bool)]) -> RunResult {
         trial.configuration = format!("a rate={rate}");
         let phase = &mut trial.phases[1];
         phase.rate = Some(RateResult { planned: (*rate).into(), ..RateResult::default() });
-        phase.limits = vec![LimitResult { path: "mixed.response.p99".into(), met: *met, ..LimitResult::default() }];
+        phase.limits =
+            vec![LimitResult { path: "mixed.response.p99".into(), limit: 200e6, met: *met, ..LimitResult::default() }];
     }
     run
 }
@@ -91,20 +110,25 @@ fn at_rates(met: &[(f64, bool)]) -> RunResult {
 fn up_to_which_given_rate_limits_were_met() {
     assert_eq!(
         found(&at_rates(&[(250.0, true), (5_000.0, false), (1_000.0, true)])),
-        "a met every limit up to 1,000/s; at 5,000/s mixed.response.p99 was not met."
+        "a met every limit (p99 ≤ 200 ms in mixed) up to 1,000/s, measured once, but not at 5,000/s: mixed.response.p99 was \
+         missed."
     );
     assert_eq!(
         found(&at_rates(&[(250.0, true), (1_000.0, true)])),
-        "a met every limit at each rate that was tried, up to 1,000/s."
+        "a met every limit (p99 ≤ 200 ms in mixed) up to 1,000/s, the highest rate tried, measured once."
     );
     // A limit that is met above a rate at which it was missed is luck.
     assert_eq!(
         found(&at_rates(&[(250.0, false), (1_000.0, true)])),
-        "a did not meet the limits even at 250/s: mixed.response.p99 was not met."
+        "a did not meet the limits (p99 ≤ 200 ms in mixed) even at 250/s: mixed.response.p99 was missed."
     );
     let mut failed = at_rates(&[(250.0, true), (1_000.0, true)]);
-    failed.trials[1].failure = Some(Failure::default());
-    assert!(found(&failed).contains("at 1,000/s a trial did not complete."), "{}", found(&failed));
+    failed.trials[1].failure = Some(Failure { message: "gone".into(), during: "mixed".into(), ..Failure::default() });
+    let text = found(&failed);
+    assert!(
+        text.contains("but not at 1,000/s: the trial did not complete. a rate=1000 failed in mixed: gone."),
+        "{text}"
+    );
 }
 
 fn searched(found: &[(&str, f64)]) -> RunResult {
@@ -121,20 +145,15 @@ fn searched(found: &[(&str, f64)]) -> RunResult {
 
 #[test]
 fn the_values_of_one_store_stand_beside_each_other_within_its_limits() {
-    let text = found(&searched(&[("a", 100.0), ("a", 300.0), ("a", 200.0)]));
-    assert!(
-        text.starts_with(
-            "a workers=2 and a workers=3 cannot be told apart within the limits of mixed (mixed.response.p95"
-        ),
-        "{text}"
+    assert_eq!(
+        found(&searched(&[("a", 100.0), ("a", 300.0), ("a", 200.0)])),
+        "a reaches at least 100/s within the limits of mixed (p95 ≤ 36.0 ms) on a workers=1, and at least 300/s on a \
+         workers=2, and at least 200/s on a workers=3. Where it says at least, the search ended at its highest rate."
     );
-    assert!(text.contains("at least 300/s and at least 200/s; the search ended at its highest rate."), "{text}");
-    let text = found(&searched(&[("a", 100.0)]));
-    assert!(
-        text.contains(
-            "reached at least 100/s within the limits of mixed (mixed.response.p95 ≤ 36.0 ms), measured once"
-        ),
-        "{text}"
+    assert_eq!(
+        found(&searched(&[("a", 100.0)])),
+        "a reaches at least 100/s within the limits of mixed (p95 ≤ 36.0 ms) on a workers=1. Where it says at least, the \
+         search ended at its highest rate."
     );
 }
 
@@ -190,7 +209,7 @@ fn a_figure_of_few_requests_says_how_few() {
         op.count = 1;
     }
     let text = found(&run);
-    assert!(text.contains(" ops/s (2 requests per trial) against "), "{text}");
+    assert!(text.contains(" ops/s from 2 requests per trial, "), "{text}");
 }
 
 #[test]
@@ -206,15 +225,35 @@ fn a_search_is_told_first() {
         };
         trial.searches.push(searched);
     }
-    let text = found(&run);
-    assert!(text.starts_with("b is ahead within the limits of mixed: 2,010/s against 1,005/s of a, ×2.00 ["), "{text}");
-    run.trials[3].searches[0].rate = None;
-    let text = found(&run);
+    assert_eq!(
+        found(&run),
+        "b reaches 2,010/s (95 % interval 1,971 to 2,070) within the limits of mixed; a reaches 1,005/s (986 to 1,035). b is \
+         ahead: 2.00 times (1.98 to 2.02) as many as a."
+    );
+    let mut twice = run.clone();
+    twice.trials.retain(|trial| trial.round < 3);
+    let text = found(&twice);
     assert!(
-        text.starts_with("a reached 1,005/s within the limits of mixed.")
-            && text.contains("At least one trial of b met them at no rate"),
+        text.starts_with("b reaches 2,010/s (2,000 to 2,040 in 2 trials, too few for an interval) within"),
         "{text}"
     );
+    let mut once = run.clone();
+    once.trials.retain(|trial| trial.round == 1);
+    assert_eq!(
+        found(&once),
+        "b reaches 2,000/s (measured once) within the limits of mixed; a reaches 1,000/s (measured once). b came out ahead, \
+         measured too few times to rule out chance: 2.00 times as many as a."
+    );
+    run.trials[3].searches[0].rate = None;
+    assert_eq!(
+        found(&run),
+        "a reaches 1,005/s (95 % interval 986 to 1,035) within the limits of mixed. b stayed within the limits at no rate in 1 \
+         of 3 trials; otherwise it reached 2,010 to 2,020/s."
+    );
+    for trial in &mut run.trials {
+        trial.searches[0].rate = None;
+    }
+    assert_eq!(found(&run), "a and b stayed within the limits of mixed at no rate that was tried.");
 }
 
 #[test]
@@ -232,7 +271,7 @@ fn what_did_not_end_is_said() {
             message: "the disk is full".into(),
         });
     }
-    assert_eq!(found(&run), "No trial completed: a failed in load: the disk is full.");
+    assert_eq!(found(&run), "No trial completed. a failed in load (2 of 2 trials): the disk is full.");
     run.trials.clear();
     assert_eq!(found(&run), "Nothing was measured.");
 }
@@ -246,6 +285,7 @@ fn the_worst_checks_make_the_second_sentence() {
         observed: String::new(),
         threshold: String::new(),
         advice: String::new(),
+        weight: None,
         trial: None,
         store: None,
         configuration: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
 
-use super::listed;
+use super::words::listed;
 use crate::RunResult;
 use crate::human::{count, plural};
 use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer};

@@ -3,7 +3,9 @@
 use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::{short_names, shown_value};
 
-use super::{Compared, Shown, columns_of_times, compared_by, figure_of, find, lacking, over, unlike_operations};
+use super::{
+    Compared, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over, unlike_operations,
+};
 use crate::answer::phases_told;
 use crate::configurations::configuration_of;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
@@ -95,6 +97,22 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     Sorted { configurations: sorted, figures, by }
 }
 
+/// The best of each store, then the second best of each, and so on, in the given order. Every store has a row.
+fn some_of_each_store<'a>(sorted: &[&'a ConfigurationResult]) -> Vec<&'a ConfigurationResult> {
+    let mut seen: IndexMap<&str, usize> = IndexMap::new();
+    let place = |of: &&'a ConfigurationResult| {
+        let nth = seen.entry(&of.store).or_default();
+        *nth += 1;
+        *nth
+    };
+    let mut ranked: Vec<(usize, usize)> = sorted.iter().map(place).enumerate().map(|(at, nth)| (nth, at)).collect();
+    ranked.sort_unstable();
+    ranked.truncate(MOST_ROWS.max(seen.len()));
+    let mut kept: Vec<usize> = ranked.into_iter().map(|(_, at)| at).collect();
+    kept.sort_unstable();
+    kept.into_iter().map(|at| sorted[at]).collect()
+}
+
 /// Whether every trial has the figure.
 fn is_whole(figure: &FigureOverTrials) -> bool {
     figure.figure.trials > 0 && figure.none_in.is_empty()
@@ -116,7 +134,8 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
     let best = sorted.first().copied();
     let best_is_first = best.is_some_and(|best| configurations.first().is_some_and(|first| std::ptr::eq(*first, best)));
     let mut table = Table::new(columns);
-    for configuration in sorted.iter().take(MOST_ROWS) {
+    let shown = some_of_each_store(&sorted);
+    for configuration in &shown {
         let mut row: Vec<Cell> = Vec::new();
         row.extend(with_store.then(|| Cell::from(configuration.store.as_str())));
         row.extend(
@@ -132,12 +151,20 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
             });
             if Some(nth) == by {
                 let to_best = best.and_then(|best| find(best, phase, measure)).zip(found);
-                row.push(to_best.map_or_else(Cell::default, |(best, own)| to_the_best(best, own, best_is_first)));
+                let alike = best.is_some_and(|best| {
+                    let ops = |of: &ConfigurationResult| ops_of(result, &of.configuration, phase);
+                    ops(best) == ops(configuration)
+                });
+                row.push(match to_best {
+                    Some(_) if !alike => "other operations".into(),
+                    Some((best, own)) => to_the_best(best, own, best_is_first),
+                    None => Cell::default(),
+                });
             }
         }
         table.rows.push(row);
     }
-    BriefTable { table, left_out: sorted.len().saturating_sub(MOST_ROWS) }
+    BriefTable { left_out: sorted.len() - shown.len(), table }
 }
 
 /// One figure of several configurations, the best first, for a picture of the answer.
@@ -176,6 +203,9 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
         return Vec::new();
     }
     let Sorted { configurations, figures, by } = sorted(result, &ran);
+    let left_out = configurations.len();
+    let configurations = some_of_each_store(&configurations);
+    let left_out = left_out - configurations.len();
     let several = phases_told(result).len() > 1;
     // Lower percentiles say less, and a given rate is not a finding.
     let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
@@ -191,8 +221,8 @@ pub fn panels(result: &RunResult) -> Vec<Panel> {
             }
         };
         let title = if several { title.clone() } else { format!("{phase}: {title}") };
-        let rows = configurations.iter().take(MOST_ROWS).map(row).collect();
-        Panel { title, less: *kind == ColumnKind::Less, rows, left_out: configurations.len().saturating_sub(MOST_ROWS) }
+        let rows = configurations.iter().map(row).collect();
+        Panel { title, less: *kind == ColumnKind::Less, rows, left_out }
     };
     let all = figures.iter().enumerate().filter(shown).map(panel);
     all.filter(|panel| panel.rows.iter().any(|row| row.figure.is_some())).take(MOST_PANELS).collect()
@@ -443,6 +473,46 @@ mod tests {
         let mut run = fixture::concluded(fixture::swept());
         run.configurations[3].figures.get_mut(MAIN).unwrap().none_in = vec![2];
         assert_eq!(column(&run, "workers"), ["4", "2", "1", "8"]);
+    }
+
+    #[test]
+    fn every_store_has_a_row() {
+        let mut run = fixture::concluded(fixture::swept());
+        let own = run.configurations.clone();
+        for store in ["b", "c"] {
+            for of in &own {
+                let name = of.configuration.replace("sqlite", store);
+                run.configurations.push(ConfigurationResult { store: store.into(), configuration: name, ..of.clone() });
+            }
+        }
+        // The slowest store.
+        for of in run.configurations.iter_mut().filter(|of| of.store == "c") {
+            of.figures.get_mut(MAIN).unwrap().figure.value /= 100.0;
+        }
+        let rows = column(&run, "store");
+        let of = |store: &str| rows.iter().filter(|row| *row == store).count();
+        assert_eq!((rows.len(), of("sqlite"), of("b"), of("c")), (8, 3, 3, 2), "{rows:?}");
+        assert_eq!(rows.last().map(String::as_str), Some("c"));
+        assert_eq!((brief_table(&run).unwrap().left_out, panels(&run)[0].left_out), (4, 4));
+        // More stores than rows.
+        run.configurations = (0..12)
+            .map(|nth| ConfigurationResult {
+                store: format!("s{nth}"),
+                configuration: format!("s{nth}"),
+                ..own[0].clone()
+            })
+            .collect();
+        assert_eq!(brief_table(&run).unwrap().table.rows.len(), 12);
+    }
+
+    #[test]
+    fn totals_of_other_operations_have_no_ratio() {
+        let mut run = fixture::swept();
+        for trial in run.trials.iter_mut().filter(|trial| trial.configuration == "sqlite workers=1") {
+            trial.phases[1].ops.shift_remove("update");
+        }
+        let run = fixture::concluded(run);
+        assert_eq!(column(&run, "vs best").last().unwrap(), "other operations");
     }
 
     /// A ratio to the first configuration is not passed off as one to the best.

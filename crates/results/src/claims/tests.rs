@@ -291,6 +291,7 @@ fn invalid_figures_decide_nothing() {
         observed: String::new(),
         threshold: String::new(),
         advice: String::new(),
+        weight: None,
         trial: Some(1),
         store: None,
         configuration: None,

@@ -436,6 +436,7 @@ fn check(name: &str, severity: Severity, trial: Option<u32>) -> CheckResult {
         observed: text(),
         threshold: text(),
         advice: text(),
+        weight: None,
         trial,
         store: None,
         configuration: None,

@@ -15,6 +15,8 @@ pub(crate) use configurations::ConfigurationCostInput;
 pub use configurations::{
     AtRate, ConfigurationCost, DiskCost, Money, PerMillion, PlanCost, RateBasis, UsageCost, plan_cost,
 };
+pub(crate) use of_run::priced_phase;
 pub(crate) use of_run::{cost_figure, cost_of_run};
+pub(crate) use result::money;
 pub use result::{CostResult, Work};
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

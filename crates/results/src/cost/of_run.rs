@@ -56,7 +56,7 @@ pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Fig
 }
 
 /// The phase whose operations are priced. It is the same for all configurations and trials.
-fn priced_phase(result: &RunResult) -> Option<String> {
+pub(crate) fn priced_phase(result: &RunResult) -> Option<String> {
     let searched = || result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.clone()).next();
     // In study order: a failed trial has fewer phases.
     let planned = result.plan.phases.iter().map(|phase| &phase.name);

@@ -288,7 +288,7 @@ fn clip(text: &str, width: usize) -> String {
 
 /// Money: two decimals from 1 on, four digits below, no decimals from 1,000 on, an exponent for very large and small
 /// values. At most 11 characters.
-fn money(value: f64) -> String {
+pub(crate) fn money(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         _ if !(1e-6..999_999_999.5).contains(&value) => format!("{value:.3e}"),

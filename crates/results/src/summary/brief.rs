@@ -17,7 +17,7 @@ const FEWEST_COLUMNS: usize = 3;
 
 /// The answer of a run for a terminal. [`summary`](super::summary) says all of it.
 pub fn brief(result: &RunResult, layout: Layout) -> String {
-    let (found, paint) = (answer(result), layout.paint);
+    let found = answer(result);
     let mut out = String::new();
     opening(&mut out, result, &found, layout);
     out.push('\n');
@@ -48,14 +48,7 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
         let text = format!("Published claims: {}.", told.join(", "));
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
-    if let Some(cheapest) = result.cost.as_ref().and_then(|cost| cost.cheapest.as_ref()) {
-        out.push_str(&paragraph("", "  ", &format!("Cheapest for a million operations: {cheapest}."), layout.width));
-    }
     out.push_str(&worth(&found, layout));
-    for failure in result.trials.iter().filter_map(|trial| trial.failure.as_ref()).take(1) {
-        let text = format!("ended early, in {}: {}", failure.during, failure.message);
-        out.extend(paragraph("", "  ", &text, layout.width).lines().map(|line| paint.with("31", line) + "\n"));
-    }
     out
 }
 

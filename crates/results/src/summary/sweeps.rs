@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use storebench_study::workload::{short_names, shown_value};
 
 use super::Layout;
+use crate::answer::enough;
 use crate::beside::with_width;
 use crate::human::{digits, rate, ratio};
 use crate::sweep::{is_parallel, is_spent, value_in_words};
@@ -46,7 +47,7 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
         }
         out.push_str(&layout.table(&table));
         if is_spent(&swept.factor) {
-            let _ = writeln!(out, "  {}", swept.sweep.in_words(&factor));
+            let _ = writeln!(out, "  {}", enough(result, swept, &factor));
         }
     }
     if worth.len() > MOST_SHOWN {

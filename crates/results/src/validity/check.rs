@@ -106,9 +106,16 @@ pub(super) struct Finding {
     pub(super) observed: String,
     pub(super) threshold: String,
     pub(super) advice: String,
+    /// How bad it is among findings of this check: more is worse.
+    pub(super) weight: Option<f64>,
 }
 
 impl Finding {
+    /// The finding with its weight.
+    pub(super) fn weighing(self, weight: f64) -> Self {
+        Self { weight: Some(weight).filter(|weight| weight.is_finite()), ..self }
+    }
+
     /// A finding with advice, which is dropped if the severity is *pass*.
     pub(super) fn new(
         severity: Severity,
@@ -117,7 +124,7 @@ impl Finding {
         advice: impl Into<String>,
     ) -> Self {
         let advice = if severity == Severity::Pass { String::new() } else { advice.into() };
-        Self { severity, observed: observed.into(), threshold: threshold.into(), advice }
+        Self { severity, observed: observed.into(), threshold: threshold.into(), advice, weight: None }
     }
 
     /// The result of the check, with the place.
@@ -128,12 +135,21 @@ impl Finding {
             observed: self.observed,
             threshold: self.threshold,
             advice: self.advice,
+            weight: self.weight,
             trial: trial.map(|t| t.trial),
             store: trial.map(|t| t.store.clone()),
             configuration: trial.map(|t| configuration_of(t).to_owned()),
             phase: phase.map(|p| p.name.clone()),
         }
     }
+}
+
+/// The worst of several figures, with how many there are: a study may have hundreds.
+pub(super) fn worst_of(mut figures: Vec<(f64, String)>) -> Option<String> {
+    figures.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let n = figures.len();
+    let (_, worst) = figures.into_iter().next()?;
+    Some(if n > 1 { format!("{n} figures; the worst: {worst}") } else { worst })
 }
 
 /// The first few texts of a list, and how many more there are: a study may have hundreds of configurations.

@@ -46,6 +46,10 @@ pub struct CheckResult {
     pub threshold: String,
     /// What to do, one sentence; empty when there is nothing to do.
     pub advice: String,
+    /// How bad it is among the findings of its check and severity: more is worse. Null if they are alike, or cannot be
+    /// ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
     /// Number of the trial, if it is about one.
     pub trial: Option<u32>,
     /// Name of the store, if it is about one trial.

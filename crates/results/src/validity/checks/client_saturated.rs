@@ -78,7 +78,7 @@ fn embedded(scene: &Scene<'_>) -> Option<Finding> {
     let threshold = format!("caution above {}, invalid above {}", percent(EMBEDDED.0), percent(EMBEDDED.1));
     if scene.scheme() == "null" {
         let advice = "null measures the client itself: these figures are the client's, not a store's";
-        return Some(Finding::new(Severity::Note, observed, threshold, advice));
+        return Some(Finding::new(Severity::Note, observed, threshold, advice).weighing(share));
     }
     let mut found = severity(share, EMBEDDED);
     let advice = if client.busiest_worker_share < MOSTLY_WAITING {
@@ -90,17 +90,20 @@ fn embedded(scene: &Scene<'_>) -> Option<Finding> {
     } else {
         "use larger documents or a heavier mix, or treat throughput as that of client and store together"
     };
-    Some(Finding::new(found, observed, threshold, advice))
+    Some(Finding::new(found, observed, threshold, advice).weighing(share))
 }
 
 fn separate(client: &ClientUse) -> Option<Finding> {
     let share = client.busiest_worker_share;
-    Some(Finding::new(
-        severity(share, BUSY),
-        format!("the busiest worker was busy {} of the time", percent(share)),
-        format!("caution above {}, invalid above {}", percent(BUSY.0), percent(BUSY.1)),
-        "raise `workers`, or use a machine with more or faster cores: the store had not reached its limit",
-    ))
+    Some(
+        Finding::new(
+            severity(share, BUSY),
+            format!("the busiest worker was busy {} of the time", percent(share)),
+            format!("caution above {}, invalid above {}", percent(BUSY.0), percent(BUSY.1)),
+            "raise `workers`, or use a machine with more or faster cores: the store had not reached its limit",
+        )
+        .weighing(share),
+    )
 }
 
 /// The shares of percentiles that are above a tenth, with what they are shares of.
@@ -141,7 +144,7 @@ fn stopped(scene: &Scene<'_>) -> Option<Finding> {
             percent(STARVED)
         ),
         "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit), and run again",
-    ))
+    ).weighing(share))
 }
 
 /// The client delayed one configuration more than another.
@@ -233,7 +236,7 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
                 "free the processors for the client: stop other programs, lift limits (cgroup, cpulimit){}, and run again",
                 if is_pinned(client) { ", or remove `pin_workers`" } else { "" }
             ),
-        )
+        ).weighing(share)
     })
 }
 
@@ -270,6 +273,7 @@ fn queued(scene: &Scene<'_>) -> Option<Finding> {
                 }
             ),
         )
+        .weighing(share)
     })
 }
 

@@ -58,12 +58,15 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         observed += &format!("; most often: {}", message.message);
     }
-    Some(Finding::new(
-        severity,
-        observed,
-        "caution from one failure, or when none of one kind is answered; invalid when all of one kind fail",
-        "find the cause in the messages; tables count failed operations as infinitely slow (∞)",
-    ))
+    Some(
+        Finding::new(
+            severity,
+            observed,
+            "caution from one failure, or when none of one kind is answered; invalid when all of one kind fail",
+            "find the cause in the messages; tables count failed operations as infinitely slow (∞)",
+        )
+        .weighing(failed / operations),
+    )
 }
 
 #[cfg(test)]

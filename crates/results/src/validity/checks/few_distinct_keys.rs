@@ -24,7 +24,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         format!("{} distinct keys in {} operations", count(keys as u64), count(operations as u64)),
         format!("caution below {} keys (half of the operations, if that is less)", count(FEW_KEYS as u64)),
         "a cache can answer most of this: use more documents or a flatter `popularity`, or state that a small hot set is intended",
-    ))
+    ).weighing(-keys))
 }
 
 #[cfg(test)]

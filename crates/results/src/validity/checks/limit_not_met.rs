@@ -22,12 +22,17 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         [] => (Severity::Pass, "every limit was met".to_owned()),
         _ => (Severity::Caution, broken.iter().map(told).collect::<Vec<_>>().join("; ")),
     };
+    let beyond = |limit: &LimitResult| limit.found.map_or(f64::MAX, |found| found / limit.limit);
+    let furthest = limits.iter().filter(|limit| !limit.met).map(beyond).fold(0.0, f64::max);
     let advice = if scene.phase.rate.is_some() {
         "the store does not meet it at this rate: lower `rate`, or let `[search]` find the highest rate that meets it"
     } else {
         "the store does not meet it: in a closed loop fewer workers, smaller batches or a `rate` ask less of it"
     };
-    Some(Finding::new(severity, observed, "caution if a limit of the study is not met over all attempts", advice))
+    Some(
+        Finding::new(severity, observed, "caution if a limit of the study is not met over all attempts", advice)
+            .weighing(furthest),
+    )
 }
 
 fn found(limit: &LimitResult) -> String {

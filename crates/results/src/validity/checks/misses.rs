@@ -64,7 +64,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             percent(MISSES)
         ),
         advice,
-    ))
+    ).weighing(most))
 }
 
 /// Whether this phase or an earlier one deleted documents or let them expire. The popularity of keys decides which of

@@ -8,7 +8,7 @@ use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
 use crate::stats::{CONFIDENCE, Observed, mean_of_runs, mean_of_trials, outlying};
 use crate::times;
-use crate::validity::check::{Check, Configurations, Finding, Looks, some};
+use crate::validity::check::{Check, Configurations, Finding, Looks, some, worst_of};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("noisy-rounds", "rounds differ widely", &[Looks::Configurations(look)]);
@@ -34,7 +34,8 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             let idle: Vec<String> =
                 judged.values.iter().filter(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.to_string()).collect();
             if !idle.is_empty() && idle.len() < values.len() {
-                wild.push(format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), values.len()));
+                let idle = format!("{place}: nothing succeeded in trial {} of {}", idle.join(", "), values.len());
+                wild.push((f64::MAX, idle));
             }
             let trials: Vec<Observed> =
                 judged.values.iter().map(|(trial, value)| Observed::exactly(*trial, *value)).collect();
@@ -64,8 +65,8 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
                 percent(half)
             );
             match half {
-                _ if half > judged.wild => wild.push(observed.clone()),
-                _ if half > judged.wide => wide.push(observed.clone()),
+                _ if half > judged.wild => wild.push((half, observed.clone())),
+                _ if half > judged.wide => wide.push((half, observed.clone())),
                 _ => {}
             }
             if widest.as_ref().is_none_or(|(other, _)| half > *other) {
@@ -80,26 +81,20 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         percent(WIDE_TAIL)
     );
     let mut findings = Vec::new();
-    let mut add = |severity, observed: &[String], advice: &str| {
-        if !observed.is_empty() {
-            findings.push(Finding::new(severity, some(observed), threshold.clone(), advice));
-        }
+    let mut add = |severity, observed: Option<String>, advice: &str| {
+        findings.extend(observed.map(|observed| Finding::new(severity, observed, threshold.clone(), advice)));
     };
-    add(
-        Severity::Caution,
-        &wild,
-        "the trials did not measure the same thing: find out what changed between them (other load, a throttled \
-         disk, data that grew) before you use any figure",
-    );
-    add(
-        Severity::Caution,
-        &wide,
-        "a difference of that size from another run cannot be seen (configurations of one run are compared within rounds, which may \
-         show smaller ones): raise `repeats`, lengthen the phase, and stop other programs",
-    );
+    let advice = if wild.is_empty() {
+        "a difference of that size from another run cannot be seen (configurations of one run are compared within rounds, \
+         which may show smaller ones): raise `repeats`, lengthen the phase, and stop other programs"
+    } else {
+        "the trials did not measure the same thing: find out what changed between them (other load, a throttled disk, data \
+         that grew) before you use any figure"
+    };
+    add(Severity::Caution, worst_of([wild, wide].concat()), advice);
     add(
         Severity::Note,
-        &odd,
+        (!odd.is_empty()).then(|| some(&odd)),
         "every figure includes it: find out what happened in it before you decide whether it is noise or the store",
     );
     if let (true, Some((_, observed))) = (findings.is_empty(), widest) {

@@ -40,6 +40,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             "the figures average over several states: warm up until the rate is stable, and lengthen the phase",
         ),
     };
+    let moved = steadiness.events.iter().filter(|event| event.kind != SeriesEventKind::Stall && event.before > 0.0);
+    let steepest = moved.map(|event| (event.after / event.before - 1.0).abs()).fold(0.0, f64::max);
     let observed = [moves, stalls].concat();
     let observed = if observed.is_empty() { "performance was stable".to_owned() } else { some(&observed) };
     let threshold = format!(
@@ -47,7 +49,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         percent(CHANGE),
         percent(STALLED)
     );
-    Some(Finding::new(severity, observed, threshold, advice))
+    Some(Finding::new(severity, observed, threshold, advice).weighing(steepest))
 }
 
 /// Whether a median rose or fell by enough. A second of fast answers is not a stall.

@@ -38,6 +38,7 @@ fn copy(tasks: &TasksResult) -> Finding {
         "caution when fewer tasks run at once than requested",
         advice,
     )
+    .weighing(1.0 - f64::from(tasks.at_once) / f64::from(tasks.asked.max(1)))
 }
 
 /// Not for embedded stores, which answer on the worker's own thread, one operation at a time. Not for open loops, which
@@ -61,7 +62,7 @@ fn closed_loop(scene: &Scene<'_>) -> Option<Finding> {
         format!("in-flight limit {}, {} of it in use", count(limit as u64), percent(phase.in_flight_share)),
         format!("note below {} in closed loop; caution for tasks of a copy", percent(BUSY)),
         "the client did not send as fast as the store answered: use more `workers` with a lower `in_flight`, or a smaller `check`",
-    ))
+    ).weighing(-phase.in_flight_share))
 }
 
 #[cfg(test)]

@@ -46,16 +46,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     } else {
         "the store did not keep up: report the rate that it sustained, not percentiles, which grow with the length of the phase; lower `rate` to find it"
     };
-    Some(Finding::new(
-        severity,
-        observed,
-        format!(
-            "caution below {} of the scheduled rate or above {} unfinished",
-            percent(SUSTAINED),
-            percent(UNFINISHED)
-        ),
-        advice,
-    ))
+    Some(
+        Finding::new(
+            severity,
+            observed,
+            format!(
+                "caution below {} of the scheduled rate or above {} unfinished",
+                percent(SUSTAINED),
+                percent(UNFINISHED)
+            ),
+            advice,
+        )
+        .weighing(1.0 - asked.sustained_share),
+    )
 }
 
 #[cfg(test)]

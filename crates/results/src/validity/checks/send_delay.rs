@@ -69,7 +69,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             percent(MUCH)
         ),
         "the client sent late although the in-flight limit was not reached: use pacing = \"precise\", fewer workers than processors or a lower rate, and stop other programs",
-    ))
+    ).weighing(shares.p99.unwrap_or(0.0)))
 }
 
 #[cfg(test)]

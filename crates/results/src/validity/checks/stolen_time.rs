@@ -24,7 +24,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         format!("the host of this virtual machine took {} of its processors' time", percent(share)),
         format!("caution above {}, note above {}", percent(OWN), percent(TAIL)),
         "other virtual machines on the same host slow client and store: compare only what was measured in turns, or use a machine of your own",
-    ))
+    ).weighing(share))
 }
 
 #[cfg(test)]

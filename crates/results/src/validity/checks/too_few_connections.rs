@@ -60,7 +60,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             percent(BUSY)
         ),
         advice,
-    ))
+    ).weighing(wait / response))
 }
 
 #[cfg(test)]

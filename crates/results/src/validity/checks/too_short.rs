@@ -45,16 +45,19 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     } else {
         (Severity::Pass, "")
     };
-    Some(Finding::new(
-        severity,
-        observed,
-        format!(
-            "caution below 10 s or {} operations; note below {} values beyond p99.9",
-            count(ENOUGH_OPERATIONS as u64),
-            count(ENOUGH_BEYOND as u64)
-        ),
-        advice,
-    ))
+    Some(
+        Finding::new(
+            severity,
+            observed,
+            format!(
+                "caution below 10 s or {} operations; note below {} values beyond p99.9",
+                count(ENOUGH_OPERATIONS as u64),
+                count(ENOUGH_BEYOND as u64)
+            ),
+            advice,
+        )
+        .weighing(-sent_ns),
+    )
 }
 
 /// A load or copy ends when everything is moved, however soon.
@@ -62,20 +65,23 @@ fn of_load(scene: &Scene<'_>) -> Option<Finding> {
     let (took_ns, requests) = (scene.phase.elapsed_ns as f64, scene.operations());
     let limit = scene.phase.in_flight_limit.max(1) as f64;
     let short = scene.phase.tasks.is_none() && requests < limit || took_ns < LOAD_NS;
-    Some(Finding::new(
-        if short { Severity::Caution } else { Severity::Pass },
-        format!(
-            "{}, {}, in-flight limit {}",
-            duration(took_ns),
-            plural(requests as u64, "request"),
-            count(scene.phase.in_flight_limit)
-        ),
-        format!(
-            "caution for a load or copy below {} or with fewer requests than the in-flight limit",
-            duration(LOAD_NS)
-        ),
-        "there is too little to load for a rate: use more documents or smaller batches",
-    ))
+    Some(
+        Finding::new(
+            if short { Severity::Caution } else { Severity::Pass },
+            format!(
+                "{}, {}, in-flight limit {}",
+                duration(took_ns),
+                plural(requests as u64, "request"),
+                count(scene.phase.in_flight_limit)
+            ),
+            format!(
+                "caution for a load or copy below {} or with fewer requests than the in-flight limit",
+                duration(LOAD_NS)
+            ),
+            "there is too little to load for a rate: use more documents or smaller batches",
+        )
+        .weighing(-took_ns),
+    )
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::answer::widths;
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Configurations, Finding, Looks, some};
+use crate::validity::check::{Check, Configurations, Finding, Looks, worst_of};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
@@ -15,12 +15,12 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let Some(until) = result.plan.until.filter(|_| ended) else { return Vec::new() };
     let rounds = result.trials.iter().map(|trial| trial.round).max().unwrap_or(0);
     let widths = widths(result);
-    let wide: Vec<String> = widths
+    let wide: Vec<(f64, String)> = widths
         .iter()
         .filter(|of| of.half.is_none_or(|half| half > until))
         .map(|of| match of.half {
-            Some(half) => format!("{} of {} ± {}", of.figure, of.configuration, percent(half)),
-            None => format!("{} of {} has no interval", of.figure, of.configuration),
+            Some(half) => (half, format!("{} of {} ± {}", of.figure, of.configuration, percent(half))),
+            None => (f64::MAX, format!("{} of {} has no interval", of.figure, of.configuration)),
         })
         .collect();
     let threshold = format!("caution if an interval is wider than ± {}, as the study asks", percent(until));
@@ -28,10 +28,9 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         let observed = format!("after {} rounds every interval is within ± {}", count(rounds.into()), percent(until));
         return vec![Finding::new(Severity::Pass, observed, threshold, "")];
     }
-    let observed = if wide.is_empty() {
-        format!("after {} rounds there is no figure", count(rounds.into()))
-    } else {
-        format!("after {} rounds: {}", count(rounds.into()), some(&wide))
+    let observed = match worst_of(wide) {
+        None => format!("after {} rounds there is no figure", count(rounds.into())),
+        Some(worst) => format!("after {} rounds: {worst}", count(rounds.into())),
     };
     let advice = format!(
         "allow more rounds (`at_most`), lengthen the phases, or ask for less; `plan STUDY --pilot RUN --within {}%` says how many rounds it takes",
