@@ -17,6 +17,7 @@ mod enough;
 mod factors;
 mod failures;
 mod faults;
+mod left_out;
 mod limits;
 mod phases;
 mod standings;
@@ -90,6 +91,7 @@ fn found(result: &RunResult) -> (String, bool) {
         told.extend(cost::of_stores(result));
     }
     told.extend(failures::failures(result));
+    told.extend(left_out::left_out(result));
     if whole > 0 {
         told.extend(consistency::seen(result));
         told.extend(phases::noise(result));

@@ -236,10 +236,7 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         (None, Some(found)) => vec![workers(phase), format!("open loop, {}/s scheduled", rate(found.scheduled_per_s))],
         (None, None) => vec![workers(phase), "closed loop".to_owned()],
     });
-    facts.push(match &phase.durability.means {
-        Some(means) => format!("durability {}: {means}", phase.durability.in_words()),
-        None => format!("durability {}", phase.durability.in_words()),
-    });
+    facts.push(format!("durability {}", phase.durability.in_words()));
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
     out.push_str(&layout.table(&phase_table(phase)));
     out.extend(times::note([phase]).map(|note| paragraph("  ", "    ", &note, layout.width)));

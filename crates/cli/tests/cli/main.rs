@@ -21,6 +21,7 @@ mod disks;
 mod existing;
 mod faults;
 mod figures;
+mod founding;
 mod generate;
 mod healthy;
 mod help;

@@ -201,3 +201,76 @@ fn without(study: &Study, lacks: &[Lack]) -> (Study, Vec<Lack>) {
     }
     (study, left_out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{MemoryStore, Store};
+    use storebench_documents::CatalogOptions;
+
+    const STUDY: &str = r#"
+        title = "Books"
+        stores = ["memory:"]
+        [collections.books]
+        count = 100
+        fields = { author = { words = 1 } }
+        index = [["author"]]
+        [[phases]]
+        name = "load"
+        load = ["books"]
+        [[phases]]
+        name = "list"
+        mix = { page = { where = "author" } }
+        operations = 10
+        [[phases]]
+        name = "mixed"
+        mix = { read = 1, by-author = { op = "page", where = "author" }, scan = 1 }
+        operations = 10
+    "#;
+
+    fn fit(lacking: &[OpKind], indexes: bool, unsupported: Unsupported) -> Result<Fit, String> {
+        let study = Study::parse(STUDY, std::path::Path::new("books.toml"), &[]).unwrap();
+        let folder = std::path::Path::new(".");
+        let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: folder, scratch_dir: folder, frozen: None };
+        let catalog = Catalog::compile(&study.collections, &options).unwrap();
+        let mut can = Capabilities { indexes, ..Store::capabilities(&MemoryStore::new()) };
+        can.operations.retain(|(kind, _)| !lacking.contains(kind));
+        Fit::of(&study, &catalog, &can, unsupported).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_store_that_can_do_everything_runs_the_whole_study() {
+        let whole = fit(&[], true, Unsupported::LeaveOut).unwrap();
+        assert_eq!((whole.phases.len(), whole.left_out.len()), (3, 0));
+    }
+
+    #[test]
+    fn a_refusal_names_every_part_and_the_flag_that_leaves_them_out() {
+        assert_eq!(
+            fit(&[OpKind::Page], false, Unsupported::Refuse).unwrap_err(),
+            "this store cannot do all of the study: it does not support `page` (`page` of phase `list`, `by-author` of \
+             phase `mixed`); it has no secondary indexes (the index of `books`). To leave that out on this store, and name \
+             it in the result: --skip-unsupported"
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_and_the_rest_draws_the_same_keys() {
+        let fitted = fit(&[OpKind::Page], false, Unsupported::LeaveOut).unwrap();
+        let left_out: Vec<String> = fitted.left_out.iter().map(|lack| lack.part.to_string()).collect();
+        assert_eq!(left_out, ["the index of `books`", "phase `list`", "`by-author` of phase `mixed`"]);
+        let names: Vec<&str> = fitted.study.phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(names, ["load", "mixed"]);
+        assert!(fitted.study.collections["books"].index.is_empty());
+        let mixed = fitted.phases[1].operations().unwrap();
+        assert_eq!(mixed.recipes.iter().map(|of| of.label.name.as_str()).collect::<Vec<_>>(), ["read", "scan"]);
+        // Its place in the study is part of the seed of its draws.
+        assert_eq!(mixed.number, 2);
+    }
+
+    #[test]
+    fn a_study_of_which_nothing_would_be_measured_is_refused_without_the_flag() {
+        let why = fit(&[OpKind::Page, OpKind::Read, OpKind::Scan], false, Unsupported::LeaveOut).unwrap_err();
+        assert!(why.ends_with("nothing is left to measure; use another store"), "{why}");
+    }
+}

@@ -309,7 +309,8 @@ impl Capabilities {
         }
         let levels: Vec<_> = self.durability.iter().map(|(level, _)| level.to_string()).collect();
         let strongest = self.default_durability().map(|(level, _)| level.written());
-        let remedy = strongest.map_or_else(String::new, |level| format!(". To accept less: --durability '{level}'"));
+        let remedy =
+            strongest.map_or_else(String::new, |level| format!(". To run with one of these: --durability '{level}'"));
         format!("this store cannot guarantee durability `{asked}`; supported: {}{remedy}", levels.join("; "))
     }
 
@@ -596,3 +597,49 @@ impl<S: Session + ?Sized> Session for Box<S> {
 
 /// A future that ends on the thread that made it.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Acknowledged, Persisted};
+
+    #[test]
+    fn a_durability_is_a_floor() {
+        let of = |acknowledged_by, persisted, on| Durability { acknowledged_by, persisted, on };
+        let majority = of(Acknowledged::Majority, Persisted::Disk, 1);
+        let two = of(Acknowledged::Nodes(2), Persisted::None, 0);
+        let can = |levels: &[Durability], shipped_durability| {
+            let durability = levels.iter().map(|level| (*level, "a setting")).collect();
+            Capabilities { durability, shipped_durability, ..Capabilities::default() }
+        };
+        let given =
+            |can: &Capabilities, asked: &str| can.durability_for(asked.parse().unwrap()).map(|(level, _)| level);
+        // PostgreSQL has no level between memory and the disk.
+        let postgres = can(&[Durability::MEMORY, Durability::FSYNC], Durability::FSYNC);
+        assert_eq!(given(&postgres, "os"), Ok(Durability::FSYNC));
+        assert_eq!(given(&postgres, "none"), Ok(Durability::MEMORY));
+        assert_eq!(given(&postgres, "default"), Ok(Durability::FSYNC));
+        assert_eq!(
+            given(&postgres, "{ exactly = \"os\" }").unwrap_err(),
+            "this store cannot guarantee durability `exactly os`; supported: none; fsync. To run with one of these: \
+             --durability 'fsync'"
+        );
+        // Couchbase: memory, or the memory of a majority and the disk of the active copy.
+        let couchbase = can(&[Durability::MEMORY, Durability::MAJORITY, majority, two], Durability::MEMORY);
+        assert_eq!(given(&couchbase, "os"), Ok(majority));
+        assert_eq!(given(&couchbase, "fsync"), Ok(majority));
+        assert_eq!(given(&couchbase, "{ acknowledged_by = 2, persisted = \"none\" }"), Ok(two));
+        // The weakest of several, whatever their order.
+        let all = can(&[two, Durability::FSYNC, Durability::OS], Durability::OS);
+        assert_eq!(given(&all, "none"), Ok(Durability::OS));
+        let couchdb = can(&[Durability::FSYNC, Durability::MAJORITY], Durability::FSYNC);
+        assert_eq!(
+            given(&couchdb, "{ acknowledged_by = 2, persisted = \"none\" }").unwrap_err(),
+            "this store cannot guarantee durability `acknowledged by 2, persisted none`, but `majority`; which of the two \
+             is more depends on the number of replicas. To accept it: --durability 'majority'"
+        );
+        assert!(
+            given(&can(&[Durability::MEMORY], Durability::MEMORY), "os").unwrap_err().ends_with("--durability 'none'")
+        );
+    }
+}

@@ -152,6 +152,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
         study_file: None,
         overrides: vec![format!("title=by server://me:{TYPED}@host")],
         runs_dir: runs_dir.map(Path::to_owned),
+        unsupported: storebench_engine::Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: false,
         anyway: false,

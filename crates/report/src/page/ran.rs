@@ -145,7 +145,8 @@ fn stores(of: &RunResult) -> Markup {
         trial.phases.iter().enumerate().map(move |(nth, phase)| {
             let of_trial = [&trial.store, &trial.url, &trial.version].map(|of| text(if nth == 0 { of } else { "" }));
             let guarantee = |of: &Guarantee| {
-                text(html! { (of.in_words()) @if let Some(means) = &of.means { span.dim { " " (means) } } })
+                let more = of.in_words();
+                text(html! { (of.name) span.dim { (more.trim_start_matches(&of.name)) } })
             };
             let isolation = phase.isolation.as_ref().map_or_else(|| text(""), guarantee);
             let of_phase = [text(&phase.name), guarantee(&phase.durability), guarantee(&phase.consistency), isolation];

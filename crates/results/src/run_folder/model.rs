@@ -535,12 +535,12 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    /// The name, and what was asked for if that is something else: `fsync (asked for: at least os)`.
+    /// The name, what was asked for if that is something else, and the setting: `fsync (asked for: at least os;
+    /// synchronous_commit=on)`.
     pub fn in_words(&self) -> String {
-        match &self.asked {
-            Some(asked) => format!("{} (asked for: {asked})", self.name),
-            None => self.name.clone(),
-        }
+        let asked = self.asked.as_ref().map(|asked| format!("asked for: {asked}"));
+        let more: Vec<String> = asked.into_iter().chain(self.means.clone()).collect();
+        if more.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, more.join("; ")) }
     }
 }
 

@@ -1,0 +1,204 @@
+//! The founding studies on the servers of the tests: as they stand, or with the flags that a refusal names.
+
+use storebench_fakes::couchbase::{Fake, FakeOptions};
+
+use crate::common::{Cli, Done};
+use crate::server::Server;
+
+/// What makes a laptop preset small: seconds instead of minutes.
+const SMALL: [(&str, &[&str]); 6] = [
+    ("first-look", &["scale=0.005", "phases.mixed.duration=200ms"]),
+    (
+        "bulk-insert",
+        &[
+            "scale=0.005",
+            "collections.inserted.count=20_000",
+            "phases.read.operations=100",
+            "phases.query.operations=20",
+            "phases.insert.settle=0s",
+            "factors={ \"phases.insert.batch\" = [1_000, 10], \"phases.insert.workers\" = [2, 4] }",
+        ],
+    ),
+    (
+        "parallel-transfer",
+        &["scale=0.0001", "factors={ \"phases.import.tasks\" = [1, 2], \"phases.export.tasks\" = [1, 2] }"],
+    ),
+    (
+        "million-writes",
+        &[
+            "scale=0.000005",
+            "phases.overwrite.operations=200",
+            "phases.overwrite.settle=0s",
+            "phases.steady.duration=200ms",
+            "search.to=4_000",
+            "search.rest=0s",
+            "factors={ \"collections.items.compress_to\" = [0.5] }",
+        ],
+    ),
+    (
+        "one-setting",
+        &[
+            "scale=0.0002",
+            "phases.random-cold.duration=200ms",
+            "phases.random.duration=200ms",
+            "phases.sequential.duration=200ms",
+            "phases.overwrite.duration=200ms",
+            "phases.mixed.duration=200ms",
+            "phases.load.settle=0s",
+            "phases.overwrite.settle=0s",
+        ],
+    ),
+    (
+        "reading-list",
+        &[
+            "scale=0.000005",
+            "phases.*.connections=4",
+            "phases.cold.duration=200ms",
+            "phases.by-key.duration=200ms",
+            "phases.by-user.duration=200ms",
+            "phases.in-book.duration=200ms",
+            "phases.load.settle=0s",
+            "factors={ \"phases.*.rate\" = [100] }",
+        ],
+    ),
+];
+
+/// Runs a study. If it is refused, runs it again with the flag that the refusal names, until it runs. Gives the flags.
+fn with_advice(cli: &Cli, study: &str, url: &str, more: &[&str]) -> (Done, Vec<String>) {
+    let mut flags: Vec<String> = Vec::new();
+    for _ in 0..3 {
+        let mut args = vec!["run", study, "--store", url, "--json", "--quiet"];
+        args.extend(more);
+        args.extend(flags.iter().map(String::as_str));
+        let done = cli.run_args(&args);
+        if done.code != 2 {
+            return (done, flags);
+        }
+        let advice = advised(&done.err).unwrap_or_else(|| panic!("{study} on {url}: no flag is named: {}", done.err));
+        assert!(!flags.contains(&advice[0]), "{study} on {url}: the advice did not help: {}", done.err);
+        flags.extend(advice);
+    }
+    panic!("{study} on {url}: refused with {flags:?}")
+}
+
+/// The flag that a refusal names, with its value.
+fn advised(refusal: &str) -> Option<Vec<String>> {
+    if refusal.contains("--skip-unsupported") {
+        return Some(vec!["--skip-unsupported".to_owned()]);
+    }
+    let (_, rest) = refusal.split_once("--durability '")?;
+    Some(vec!["--durability".to_owned(), rest.split('\'').next()?.to_owned()])
+}
+
+/// Asserts that every phase of every trial ran, and that what was left out is named in the first sentences.
+fn ran(done: &Done, study: &str, url: &str, flags: &[String]) {
+    let at = format!("{study} on {url} with {flags:?}");
+    assert!(matches!(done.code, 0 | 4), "{at}: exit {}\n{}", done.code, done.err);
+    let result: serde_json::Value = serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{at}: {e}"));
+    for trial in result["trials"].as_array().unwrap() {
+        assert!(trial["failure"].is_null(), "{at}: {}", trial["failure"]);
+        for phase in trial["phases"].as_array().unwrap() {
+            assert!(phase["partial"].is_null(), "{at}: {}", phase["partial"]);
+            let errors =
+                phase["ops"].as_object().unwrap().values().map(|op| op["errors"].as_u64().unwrap()).sum::<u64>();
+            assert_eq!(errors, 0, "{at}: {}", phase["messages"]);
+        }
+    }
+    let found = result["answer"]["found"].as_str().unwrap();
+    let left_out = flags.contains(&"--skip-unsupported".to_owned());
+    assert_eq!(found.contains("Left out on "), left_out, "{at}: {found}");
+}
+
+/// Runs the small laptop presets. `flags` gives those that each refused study needs.
+fn all_run(url: &str, flags: &[(&str, &str)]) {
+    for (study, settings) in SMALL {
+        let cli = Cli::in_memory();
+        let mut more = vec!["--set", "repeats=1"];
+        if study != "first-look" {
+            more.extend(["--preset", "laptop"]);
+        }
+        for setting in settings {
+            match setting.strip_prefix("scale=") {
+                Some(scale) => more.extend(["--scale", scale]),
+                None => more.extend(["--set", setting]),
+            }
+        }
+        let (done, needed) = with_advice(&cli, study, url, &more);
+        let expected = flags.iter().find(|(of, _)| *of == study).map_or("", |(_, flags)| flags);
+        assert_eq!(needed.join(" "), expected, "{study} on {url}");
+        ran(&done, study, url, &needed);
+    }
+}
+
+#[test]
+fn the_founding_studies_run_on_postgres() {
+    all_run(&Server::start("postgres").url, &[]);
+}
+
+#[test]
+fn the_founding_studies_run_on_ravendb() {
+    all_run(&Server::start("ravendb").url, &[]);
+}
+
+#[test]
+fn the_founding_studies_run_on_couchbase() {
+    let fake = Fake::start(FakeOptions::default()).unwrap();
+    all_run(&fake.url(), &[]);
+}
+
+#[test]
+fn the_founding_studies_run_on_mongodb() {
+    all_run(&Server::start("nx-27017").url, &[]);
+}
+
+#[test]
+fn the_founding_studies_run_on_couchdb() {
+    // The server of the tests does not sync.
+    all_run(&Server::start("pouchdb-server").url, &[("bulk-insert", "--durability os")]);
+}
+
+#[test]
+fn the_founding_studies_run_on_redis() {
+    let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);
+    let indexes = "--skip-unsupported";
+    all_run(&server.url, &[("bulk-insert", indexes), ("reading-list", indexes)]);
+}
+
+#[test]
+fn the_founding_studies_run_on_a_store_without_disk_or_lists() {
+    let both = "--skip-unsupported --durability none";
+    let none = "--durability none";
+    all_run(
+        &Server::start("memcached").url,
+        &[
+            ("first-look", none),
+            ("bulk-insert", both),
+            ("parallel-transfer", both),
+            ("million-writes", none),
+            ("one-setting", none),
+            ("reading-list", both),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets on each server"]
+fn soak_the_founding_studies_run_whole() {
+    let redis = ["--option", "appendonly yes", "--option", "appendfsync always"];
+    let servers = [
+        Server::start("postgres"),
+        Server::start("ravendb"),
+        Server::start("pouchdb-server"),
+        Server::start("nx-27017"),
+        Server::start_with("redis", &redis),
+    ];
+    let fake = Fake::start(FakeOptions::default()).unwrap();
+    for url in servers.iter().map(|server| server.url.clone()).chain([fake.url()]) {
+        for study in ["parallel-transfer", "million-writes", "one-setting", "bulk-insert", "reading-list"] {
+            let (done, flags) = with_advice(&Cli::new(), study, &url, &["--preset", "laptop"]);
+            ran(&done, study, &url, &flags);
+            let result: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+            println!("{study} on {url} {flags:?}: exit {}: {}", done.code, result["answer"]["found"]);
+        }
+    }
+}
