@@ -17,6 +17,7 @@ mod copies;
 #[path = "../copy/mod.rs"]
 mod copy;
 mod disks;
+mod documented;
 mod existing;
 mod faults;
 mod figures;
