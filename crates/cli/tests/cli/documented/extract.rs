@@ -199,14 +199,15 @@ fn commands_are_found_in_comments_and_in_text() {
 #[test]
 fn calls_have_the_words_that_the_shell_gives() {
     let words = |text: &str| calls(text).into_iter().map(|call| call[1..].join("|")).collect::<Vec<_>>();
-    assert_eq!(words("A=1 storebench run 'a b' --set \"x='y'\" > out.txt; storebench plan c\\ d"), [
-        "run|a b|--set|x='y'",
-        "plan|c d"
-    ]);
+    assert_eq!(
+        words("A=1 storebench run 'a b' --set \"x='y'\" > out.txt; storebench plan c\\ d"),
+        ["run|a b|--set|x='y'", "plan|c d"]
+    );
     assert_eq!(words("sudo \"$(command -v storebench)\" run x"), ["run|x"]);
     assert_eq!(words("for n in 1 2; do storebench run x; done"), ["run|x"]);
-    assert_eq!(words("storebench compare \"$(printf '%s,' r/*/ | sed 's/,$//')\" --json"), [
-        "compare|$(printf '%s,' r/*/ | sed 's/,$//')|--json"
-    ]);
+    assert_eq!(
+        words("storebench compare \"$(printf '%s,' r/*/ | sed 's/,$//')\" --json"),
+        ["compare|$(printf '%s,' r/*/ | sed 's/,$//')|--json"]
+    );
     assert_eq!(words("storebench run x \\\n  --keep  # it's kept"), ["run|x|--keep"]);
 }

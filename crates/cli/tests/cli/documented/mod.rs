@@ -105,7 +105,8 @@ fn work(stage: &Stage, command: &Shown, case: Option<&Case>) -> Result<&'static 
         How::Serves(socket) => {
             return stage.serves(&text, socket).map(|()| "ran until it was interrupted");
         }
-        How::TestedBy(..) => return Ok("tested elsewhere"),
+        How::TestedBy(_) => return Ok("tested elsewhere"),
+        How::SameAs(_) => return Ok("run by another page"),
         How::LeftOut(_) => return Ok("left out"),
     };
     let done = stage.shell(&stage.in_place(&text));
@@ -156,6 +157,8 @@ macro_rules! pages_run {
 }
 
 pages_run! {
+    // The longest one first.
+    commands_about_stores: "docs/stores.md";
     commands_of_the_readme: "README.md";
     commands_of_choosing_a_store: "docs/choosing-a-store.md";
     commands_of_the_command_line: "docs/cli.md";
@@ -166,7 +169,6 @@ pages_run! {
     commands_of_infer: "docs/infer.md";
     commands_of_moving_data: "docs/moving-data.md";
     commands_of_the_report: "docs/report.md";
-    commands_of_the_stores: "docs/stores.md";
     commands_of_the_studies: "docs/studies.md";
     commands_of_the_study_file: "docs/study-file.md";
     commands_of_traces: "docs/traces.md";
@@ -195,7 +197,8 @@ fn every_command_is_accounted_for() {
         let Some(page) = page else { continue };
         let cases = (page.cases)();
         for case in &cases {
-            let is_used = commands.iter().any(|command| case_of(&cases, command).is_some_and(|of| of.begins == case.begins));
+            let is_used =
+                commands.iter().any(|command| case_of(&cases, command).is_some_and(|of| of.begins == case.begins));
             assert!(is_used, "{file} has no command that begins with `{}`", case.begins);
         }
         for command in &commands {
@@ -208,11 +211,16 @@ fn every_command_is_accounted_for() {
                 let code = text_of(&format!("crates/cli/tests/cli/{file}.rs"));
                 assert!(code.contains(&format!("fn {test}()")), "{file}.rs has no test {test}");
             }
+            if let How::SameAs(other) = how {
+                let is_run = |of: &Shown| calls(&of.text) == calls(&command.text);
+                assert!(shown(other).iter().any(is_run), "{other} does not run {}", command.text);
+            }
             let kind = match how {
                 How::Runs | How::Serves(_) => "run",
                 How::Planned => "planned",
                 How::Refused(..) => "refused as expected",
                 How::TestedBy(_) => "tested elsewhere",
+                How::SameAs(_) => "run by another page",
                 How::LeftOut(_) => "left out",
             };
             *counts.entry(kind).or_default() += 1;
@@ -249,9 +257,8 @@ fn every_command_in_text_is_parsed() {
 #[test]
 fn what_does_not_work_is_found() {
     let stage = Stage::new();
-    let broken = |text: &str, case: Option<&Case>| {
-        work(&stage, &Shown { line: 1, text: text.to_owned() }, case).unwrap_err()
-    };
+    let broken =
+        |text: &str, case: Option<&Case>| work(&stage, &Shown { line: 1, text: text.to_owned() }, case).unwrap_err();
     assert!(broken("storebench rum x.toml", None).contains("unrecognized subcommand"));
     assert!(broken("storebench plan x.toml --presets laptop", None).contains("unexpected argument"));
     assert!(broken("storebench plan bulk-insert --preset lapto", None).contains("did you mean"));

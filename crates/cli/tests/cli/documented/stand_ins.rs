@@ -88,9 +88,11 @@ impl Stage {
         let running = running.entry(key).or_insert_with(|| match SERVERS.iter().find(|(name, _)| *name == scheme) {
             // The host `pair` stands for a server with a copy of its data on another.
             Some((_, "postgres")) if host == "pair" => Running::Server(Server::start("postgres-standby")),
+            Some((_, "pouchdb-server")) => Running::Server(Server::start_with("pouchdb-server", &["--in-memory"])),
             Some((_, server)) => Running::Server(Server::start(server)),
             None => {
-                let options = FakeOptions { bucket: bucket.to_owned(), nodes: 2, replicas: 1, ..FakeOptions::default() };
+                let options =
+                    FakeOptions { bucket: bucket.to_owned(), nodes: 2, replicas: 1, ..FakeOptions::default() };
                 Running::Couchbase(Fake::start(options).unwrap())
             }
         });
@@ -205,7 +207,8 @@ pub(crate) fn shortened(text: &str) -> String {
         let study = text.split(call).nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
         let is_it = |name: &str| study == name || name.starts_with('/') && study.ends_with(name);
         let Some((name, short)) = SHORT.iter().find(|(name, _)| is_it(name)) else { continue };
-        let (scale, more) = short.split_at(if short.starts_with("--scale") { short.find(" --").unwrap_or(short.len()) } else { 0 });
+        let (scale, more) =
+            short.split_at(if short.starts_with("--scale") { short.find(" --").unwrap_or(short.len()) } else { 0 });
         let scale = if text.contains("--scale ") { "" } else { scale };
         let settings = match *name {
             "what-if-it-dies" => vec![],
