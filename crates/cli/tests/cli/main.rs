@@ -18,6 +18,7 @@ mod copies;
 mod copy;
 mod dies;
 mod disks;
+mod documented;
 mod existing;
 mod faults;
 mod figures;

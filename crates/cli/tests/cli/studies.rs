@@ -6,7 +6,7 @@ use crate::common::{Cli, Done};
 use crate::server::Server;
 
 /// The overrides that make a study tiny: they shorten every phase that has a duration.
-fn tiny(name: &str) -> Vec<&'static str> {
+pub(crate) fn tiny(name: &str) -> Vec<&'static str> {
     match name {
         "bulk-insert" => vec![
             "repeats=2",

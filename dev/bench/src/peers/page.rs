@@ -146,12 +146,12 @@ fn commands(page: &mut String, contests: &[Measured], latencies: &[Latency]) -> 
     for (tool, version) in versions() {
         writeln!(page, "- {tool}: {version}")?;
     }
-    writeln!(page, "\n```")?;
+    writeln!(page, "\n```console")?;
     for row in contests.iter().flat_map(|contest| &contest.rows) {
-        writeln!(page, "{}", row.command)?;
+        writeln!(page, "$ {}", row.command)?;
     }
     for row in latencies.iter().flat_map(|latency| &latency.rows) {
-        writeln!(page, "{}", row.command)?;
+        writeln!(page, "$ {}", row.command)?;
     }
     writeln!(page, "```")?;
     Ok(())
