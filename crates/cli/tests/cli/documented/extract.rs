@@ -72,7 +72,8 @@ fn commands<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Shown> {
 pub(crate) fn in_comments(study: &str) -> Vec<Shown> {
     let command = |(at, line): (usize, &str)| {
         let typed = line.strip_prefix("#   ")?.split("  ").next()?.trim();
-        typed.starts_with("storebench ").then(|| Shown { line: at + 1, text: typed.to_owned() })
+        let called = typed.strip_prefix("sudo ").unwrap_or(typed).starts_with("storebench ");
+        called.then(|| Shown { line: at + 1, text: typed.to_owned() })
     };
     study.lines().enumerate().filter_map(command).collect()
 }

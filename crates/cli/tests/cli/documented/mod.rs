@@ -162,6 +162,7 @@ pages_run! {
     commands_of_the_readme: "README.md";
     commands_of_choosing_a_store: "docs/choosing-a-store.md";
     commands_of_the_command_line: "docs/cli.md";
+    commands_of_servers: "docs/servers.md";
     commands_of_several_machines: "docs/clusters.md";
     commands_of_comparisons: "docs/compare.md";
     commands_of_consistency: "docs/consistency.md";

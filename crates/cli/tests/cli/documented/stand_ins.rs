@@ -210,13 +210,19 @@ pub(crate) fn shortened(text: &str) -> String {
         let (scale, more) =
             short.split_at(if short.starts_with("--scale") { short.find(" --").unwrap_or(short.len()) } else { 0 });
         let scale = if text.contains("--scale ") { "" } else { scale };
+        // The preset without root has no phases that need it.
+        let is_there = |setting: &&str| {
+            !(text.contains("no-root") && setting.starts_with(['p', '\'']) && setting.contains("out-of-"))
+        };
+        let more = more.replace('\n', " ");
+        let more = more.split("--set ").filter(is_there).collect::<Vec<_>>().join("--set ");
         let settings = match *name {
             "what-if-it-dies" => vec![],
             name if name.ends_with(".toml") => vec![],
             name => crate::studies::tiny(name),
         };
         let settings: String = settings.iter().map(|setting| format!("--set \"{setting}\" ")).collect();
-        text = text.replacen(call, &format!("{call}{settings}{} {scale} ", more.replace('\n', " ")), 1);
+        text = text.replacen(call, &format!("{call}{settings}{more} {scale} "), 1);
     }
     text
 }
