@@ -65,7 +65,8 @@ fn durability(configurations: &Configurations<'_>) -> Vec<Finding> {
         varied_by: &["durability"],
         what: "durability",
         threshold: "caution when durability differs in a phase that writes, note when the study varies it",
-        advice: "a synced write and an unsynced one are different work: set `durability` in the study, or state each \
+        advice: "a synced write and an unsynced one are different work: ask for one that \
+                 all of them give, such as --durability fsync, or state each \
                  configuration's beside its figures",
     };
     unlike(configurations, &question)
