@@ -333,6 +333,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
             study,
             documents,
             scale: at.scale.unwrap_or(1.0),
+            left_out: Vec::new(),
         });
     }
     let description = store.describe();

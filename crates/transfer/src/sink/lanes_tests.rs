@@ -12,7 +12,8 @@ fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Lanes<'_>) -> T) ->
     let store: &dyn AnyStore = &memory;
     let layout = CollectionLayout { name: "books".into(), body: Body::Json, indexes: Vec::new(), existing: None };
     store.prepare(&Layout { collections: vec![layout] }, Prepare::Fresh).unwrap();
-    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let options = StoreSinkOptions { in_flight: 8, durability, ..StoreSinkOptions::new("books") };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = SessionRequest { durability, access: options.access, in_flight: 8 };

@@ -6,7 +6,8 @@ use super::faulty::{Fate, Faulty};
 use super::*;
 
 fn sink(store: &Arc<dyn AnyStore>) -> StoreSink {
-    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let options = StoreSinkOptions { durability, by_record: true, ..sink_options(Verb::Upsert) };
     StoreSink::open(Arc::clone(store), options).unwrap()
 }

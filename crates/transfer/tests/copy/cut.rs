@@ -55,7 +55,11 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
     let store = prepared();
     let options = StoreSinkOptions {
         prepared: Some(CollectionId(1)),
-        durability: store.capabilities().durability.first().map(|(d, _)| *d),
+        durability: store
+            .capabilities()
+            .durability
+            .first()
+            .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d)),
         ..StoreSinkOptions::new("books")
     };
     let sink = StoreSink::open(Arc::clone(&store), options).unwrap();
@@ -169,7 +173,11 @@ fn a_view_is_cut_by_the_numbers_of_its_rows() {
             prepared: Some(CollectionId(1)),
             // A key that is returned twice is refused.
             verb: Verb::Insert,
-            durability: store.capabilities().durability.first().map(|(d, _)| *d),
+            durability: store
+                .capabilities()
+                .durability
+                .first()
+                .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d)),
             ..StoreSinkOptions::new("books")
         };
         let sink = StoreSink::open(Arc::clone(&store), options).unwrap();

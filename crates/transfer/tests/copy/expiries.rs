@@ -23,7 +23,8 @@ fn noting(mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> (Arc<dyn AnySt
 }
 
 fn options(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSinkOptions {
-    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     StoreSinkOptions { durability, expires: true, ..sink_options(verb) }
 }
 

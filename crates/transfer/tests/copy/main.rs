@@ -142,7 +142,7 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
         verb,
         batch: Some(100),
         in_flight: 4,
-        durability: Some(Durability::OS),
+        durability: Some(storebench_engine::store::DurabilityRequest::AtLeast(Durability::OS)),
         access: Access {
             retry: RetryPolicy { tries: 16, first: Duration::from_micros(100), ..RetryPolicy::default() },
             ..Access::default()
@@ -152,7 +152,8 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
 }
 
 fn store_sink(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSink {
-    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     StoreSink::open(Arc::clone(store), StoreSinkOptions { durability, ..sink_options(verb) }).unwrap()
 }
 

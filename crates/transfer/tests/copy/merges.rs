@@ -15,7 +15,11 @@ fn merging(store: &Arc<dyn AnyStore>, expression: &str, absent: bool) -> StoreSi
     let merge = Some(MergeBy { expression: Arc::new(Jq::of_merge(expression).unwrap()), absent });
     let options = StoreSinkOptions {
         merge,
-        durability: store.capabilities().durability.first().map(|(d, _)| *d),
+        durability: store
+            .capabilities()
+            .durability
+            .first()
+            .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d)),
         ..sink_options(Verb::Merge)
     };
     let access = Access { timeout: Duration::from_millis(300), ..options.access };
@@ -300,7 +304,8 @@ fn what_a_store_or_a_flag_cannot_is_refused_before_anything_is_written() {
     let merge = Some(MergeBy { expression: Arc::new(Jq::of_merge(".").unwrap()), absent: false });
     let refused =
         |options: StoreSinkOptions, verify: bool| StoreSink::check(&*store, &options, verify).unwrap_err().to_string();
-    let durability = store.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let of = |verb| StoreSinkOptions { durability, merge: merge.clone(), ..sink_options(verb) };
     assert!(refused(of(Verb::Upsert), false).contains("--merge requires --op merge"));
     assert!(refused(of(Verb::Merge), true).contains("not be verified"));

@@ -10,7 +10,8 @@ fn run(options: StoreSinkOptions, count: usize, store: Faulty) -> (Lab, CopyRepo
     let path = lab.write("a.jsonl", lines(count));
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
-    let durability = faulty.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        faulty.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let sink = StoreSink::open(faulty, StoreSinkOptions { durability, ..options }).unwrap();
     let report = lab.copy(&files(&[&path]), &sink).unwrap();
     (lab, report, sound)
@@ -108,7 +109,11 @@ fn a_store_that_is_gone_rejects_no_record() {
         let path = lab.write("a.jsonl", lines(2_000));
         let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
         let faulty: Arc<dyn AnyStore> = Arc::new(store);
-        let durability = faulty.capabilities().durability.first().map(|(d, _)| *d);
+        let durability = faulty
+            .capabilities()
+            .durability
+            .first()
+            .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
         let options = StoreSinkOptions { in_flight: 4, batch: Some(100), durability, ..sink_options(Verb::Upsert) };
         let sink = StoreSink::open(faulty, options).unwrap();
         let error = lab.copy(&files(&[&path]), &sink).unwrap_err().to_string();

@@ -16,7 +16,8 @@ fn run(rule: OwnMembers, verb: Verb, shape: &Shape) -> (Lab, CopyReport, Vec<Str
     let store = Faulty::new(|_| Fate::Done).reserving(&["_*"]);
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
-    let durability = faulty.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        faulty.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let options = StoreSinkOptions { own_members: rule, durability, ..sink_options(verb) };
     let lab = Lab { verify: true, ..Lab::new() };
     let sink = StoreSink::open(faulty, options).unwrap();

@@ -22,7 +22,8 @@ fn run_with(
     let path = lab.write("a.jsonl", lines(count));
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
-    let durability = faulty.capabilities().durability.first().map(|(d, _)| *d);
+    let durability =
+        faulty.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let sink = StoreSink::open(faulty, StoreSinkOptions { durability, ..options }).unwrap();
     let report = lab.copy(&files(&[&path]), &sink);
     (lab, report, sound)

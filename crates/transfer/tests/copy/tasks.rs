@@ -27,7 +27,10 @@ impl<'a> Elsewhere<'a> {
     fn perform(&self, task: &str) -> String {
         let lab = Lab::new();
         let task: Task = serde_json::from_str(task).unwrap();
-        let (resumes, durability) = (task.target.copy, Some(self.store.capabilities().durability[0].0));
+        let (resumes, durability) = (
+            task.target.copy,
+            Some(storebench_engine::store::DurabilityRequest::Exactly(self.store.capabilities().durability[0].0)),
+        );
         let options = StoreSinkOptions { resumes, durability, ..sink_options(self.verb) };
         let sink = StoreSink::open(Arc::clone(self.store), options).unwrap();
         let shape = Shape::new(None, &task.copy);
