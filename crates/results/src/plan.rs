@@ -203,6 +203,20 @@ pub struct Estimate {
 }
 
 impl Plan {
+    /// The phases of a configuration: all, without those that were left out on its store.
+    pub fn phases_of<'a>(&'a self, configuration: &str) -> impl Iterator<Item = &'a PlannedPhase> {
+        let of = self.configurations.iter().find(|of| of.configuration == configuration);
+        let left_out = of.map_or(&[][..], |of| &of.left_out);
+        let runs =
+            |name: &String| !left_out.iter().any(|out| out.operation.is_none() && out.phase.as_ref() == Some(name));
+        self.phases.iter().filter(move |phase| runs(&phase.name))
+    }
+
+    /// What was left out, by configuration.
+    pub fn left_out(&self) -> Vec<(&str, &[LeftOut])> {
+        self.configurations.iter().map(|of| (of.configuration.as_str(), &of.left_out[..])).collect()
+    }
+
     /// `60 trials, 12 min to 1 h 40 min, up to 6.1 GiB of disk`.
     pub fn in_a_line(&self) -> String {
         let e = &self.estimate;

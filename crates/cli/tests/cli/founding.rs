@@ -198,6 +198,25 @@ fn the_founding_studies_run_on_a_store_without_disk_or_lists() {
 }
 
 #[test]
+fn a_run_with_parts_left_out_is_resumed_as_such_and_is_complete_without_them() {
+    let server = Server::start("redis");
+    let cli = Cli::in_memory();
+    let study = format!("{}/../../studies/examples/own-documents.toml", env!("CARGO_MANIFEST_DIR"));
+    let run = |more: &[&str]| {
+        let set = "phases.use.duration=200ms";
+        cli.run_args(&[&["run", &study, "--store", &server.url, "--quiet", "--set", set], more].concat())
+    };
+    let done = run(&["--skip-unsupported"]);
+    ran(&cli, &done, "own-documents", &server.url, &["--skip-unsupported".to_owned()]);
+    let folder = cli.run_folder();
+    let folder = folder.to_str().unwrap();
+    let again = run(&["--skip-unsupported", "--resume", folder]).code(2);
+    assert!(again.err.contains("all trials are complete"), "{}", again.err);
+    let other = run(&["--resume", folder]).code(2);
+    assert!(other.err.contains("--skip-unsupported"), "{}", other.err);
+}
+
+#[test]
 #[ignore = "soak: the whole laptop presets on each server"]
 fn soak_the_founding_studies_run_whole() {
     let redis = ["--option", "appendonly yes", "--option", "appendfsync always"];

@@ -38,6 +38,7 @@ pub(super) fn open(
         ("--scale", found.run.scale == now.scale),
         ("--set or --preset", found.run.overrides == now.overrides),
         ("the stores or the order of trials", plan.trials.starts_with(&found.plan.trials)),
+        ("--skip-unsupported, or what the stores support", plan.left_out() == found.plan.left_out()),
         ("the version of Storebench", found.run.storebench_version == now.storebench_version),
         ("the build of Storebench", found.run.storebench_commit == now.storebench_commit),
         ("the machine", machine(&found.environment) == machine(here)),
@@ -54,8 +55,7 @@ pub(super) fn open(
         )));
     }
     let phases_of = |trial: &TrialResult| {
-        let loaded = |name: &str| plan.phases.iter().any(|p| p.name == name && p.loads);
-        let wanted = plan.phases.iter().filter(|p| !(trial.database_kept && loaded(&p.name))).count();
+        let wanted = plan.phases_of(configuration_of(trial)).filter(|p| !(trial.database_kept && p.loads)).count();
         trial.phases.len() >= wanted
     };
     let trials: Vec<TrialResult> =

@@ -566,8 +566,19 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
 /// What the parts of a run have in common.
 fn identity(run: &RunInfo, plan: &Plan) -> String {
     let RunInfo { study, overrides, seed, scale, storebench_version, storebench_commit, frozen, .. } = run;
-    serde_json::json!([study, overrides, seed, scale, storebench_version, storebench_commit, frozen, plan.trials])
-        .to_string()
+    let left_out = plan.left_out();
+    serde_json::json!([
+        study,
+        overrides,
+        seed,
+        scale,
+        storebench_version,
+        storebench_commit,
+        frozen,
+        plan.trials,
+        left_out
+    ])
+    .to_string()
 }
 
 /// Whether the study itself loads documents.

@@ -130,6 +130,7 @@ fn difference(a: &RunResult, b: &RunResult) -> Option<&'static str> {
         ("the build of Storebench", of(&a.run) == of(&b.run)),
         ("how documents are generated", a.run.frozen == b.run.frozen),
         ("the stores or the order of trials", a.plan.trials == b.plan.trials),
+        ("--skip-unsupported, or what the stores support", a.plan.left_out() == b.plan.left_out()),
     ]
     .into_iter()
     .find_map(|(what, same)| (!same).then_some(what))
