@@ -137,7 +137,7 @@ fn a_copy_by_a_view_is_refused_where_there_is_none() {
     let cli = Cli::new();
     cli.write("texts.toml", STUDY);
     let done = cli.run("run texts.toml --store sqlite:texts.db --set phases.export.view=by/author").code(2);
-    assert!(done.err.contains("phase `export`: this store has no views"), "{}", done.err);
+    assert!(done.err.contains("it has no views, such as `by/author` (phase `export`)"), "{}", done.err);
     assert!(!cli.path("texts.db").exists());
 }
 

@@ -162,5 +162,5 @@ fn a_store_without_indexes_of_its_own_is_refused() {
     let study = STUDY.split("[phases.mix.top]").next().unwrap().to_owned() + "[phases.mix]\nread = 1\n";
     let done = run(&Cli::new(), &study, &["fjall:best"]);
     assert_eq!(done.code, 2, "{}", done.err);
-    assert!(done.err.contains("this store has no indexes in a language of its own"), "{}", done.err);
+    assert!(done.err.contains("it has no indexes in a language of its own (the index of `docs`)"), "{}", done.err);
 }

@@ -159,7 +159,7 @@ fn what_is_wrong_with_a_transaction_is_said_before_the_run() {
         is_refused_before_the_load(&cli, STUDY, (text, instead), told);
     }
     let done = run(&cli, STUDY, &["fjall:transfers"]);
-    let told = "this store has no transactions; remove them, or use another store";
+    let told = "it has no transactions (`transfer` of phase `mix`, `note` of phase `mix`)";
     assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
     let alone = "isolation = \"snapshot\"\n[phases.mix]";
     let study = STUDY.split("[phases.mix.transfer]").next().unwrap().replace("[phases.mix]", alone);
@@ -179,8 +179,7 @@ fn redis_refuses_what_it_could_not_undo() {
     let study = STUDY.replace("rollback = 0.5\n", "");
     let inserting = study.replace("entry = { op = \"upsert\", collection = \"log\" }", insert);
     let done = run(&cli, &inserting, &[&server.url]);
-    let told =
-        "in a transaction, this store does not support `insert` (used by `note.steps.entry`); supported: read, upsert";
+    let told = "it does not support `insert` in a transaction (`note` of phase `mix`)";
     assert!(done.code == 2 && done.err.contains(told), "{}", done.err);
     let many = study.replace("workers = 4", "workers = 4\nin_flight = 8");
     assert_ne!(many, study);

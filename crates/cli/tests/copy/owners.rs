@@ -270,7 +270,7 @@ fn an_sqlite_that_was_killed_with_its_marker_in_the_log_is_known_again() {
         let read = |path: &Path| (std::fs::read(path).unwrap(), std::fs::metadata(path).unwrap().modified().unwrap());
         let before = (read(&db), read(&wal));
         // A command that opens the file and is refused for another reason changes nothing.
-        cli.run("bench sqlite:shop.db --durability none -q").code(2);
+        cli.run("bench sqlite:shop.db --durability {exactly=\"none\"} -q").code(2);
         assert!(before == (read(&db), read(&wal)), "{damage}: the refused command changed the files");
         cli.run("run small.toml -q").assert_measured();
         cli.run("run small.toml -q --remove-after").assert_measured();
