@@ -122,3 +122,16 @@ fn number_of(reasons: &mut Vec<String>, reason: String) -> usize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_store_declares_the_durability_that_it_is_shipped_with() {
+        for scheme in schemes().iter().filter(|scheme| !scheme.decorator) {
+            let can = stores::open(scheme.example).unwrap().capabilities();
+            assert!(can.durability_for(DurabilityRequest::AsShipped).is_ok(), "{}", scheme.name);
+        }
+    }
+}
