@@ -180,6 +180,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         control: false,
         collections: IndexMap::from([(COLLECTION.to_owned(), collection(args)?)]),
         stores: Stores::from_urls([args.url.as_str()]),
+        replaced_stores: 0,
         hosts: Vec::new(),
         phases,
         factors: IndexMap::new(),

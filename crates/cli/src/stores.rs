@@ -14,6 +14,7 @@ pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
 /// study's, so that the result names what ran.
 pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
     if !typed.is_empty() {
+        study.replaced_stores = study.stores.0.len();
         study.stores = name_all(typed)?;
         // The study may have settings for a store name that is not among these.
         study.clone().validate("with the stores of --store")?;

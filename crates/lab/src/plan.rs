@@ -95,6 +95,7 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
         until: study.repeats.until(),
         collections,
         phases,
+        replaced_stores: study.replaced_stores,
         configurations: planned,
         trials,
         estimate,

@@ -33,6 +33,9 @@ pub struct Plan {
     pub collections: Vec<PlannedCollection>,
     /// What is done in each trial, in this order.
     pub phases: Vec<PlannedPhase>,
+    /// Number of the study's own stores, if `--store` replaced them; 0 if not.
+    #[serde(default, skip_serializing_if = "none_replaced")]
+    pub replaced_stores: usize,
     /// What is compared: every store at every combination of the factors' values.
     #[serde(default)]
     pub configurations: Vec<PlannedConfiguration>,
@@ -40,6 +43,10 @@ pub struct Plan {
     pub trials: Vec<PlannedTrial>,
     /// Rough estimate of time and disk space.
     pub estimate: Estimate,
+}
+
+fn none_replaced(stores: &usize) -> bool {
+    *stores == 0
 }
 
 /// The documents of one collection.

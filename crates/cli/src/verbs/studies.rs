@@ -93,7 +93,9 @@ fn text(listed: &[Listed], in_full: bool) -> String {
                 let values: Vec<String> = values.iter().map(ToString::to_string).collect();
                 out += &paragraph("  ", "    ", &format!("{path}: {}", values.join(", ")), WIDTH);
             }
-            out += "\nflaws that readers found in the original, and what this study does about them\n";
+            if !study.flaws.is_empty() {
+                out += "\nflaws that readers found in the original, and what this study does about them\n";
+            }
             for flaw in &study.flaws {
                 out += &paragraph("  - ", "    ", &flaw.original, WIDTH);
                 out += &paragraph("    → ", "      ", &flaw.here, WIDTH);
@@ -104,7 +106,8 @@ fn text(listed: &[Listed], in_full: bool) -> String {
     if in_full {
         out += "the study file: storebench studies NAME --file\n";
     } else {
-        out += "to run one: storebench run NAME --preset laptop [--store URL]; to read more: storebench studies NAME\n";
+        out +=
+            "to run one: storebench run NAME [--preset PRESET] [--store URL]; to read more: storebench studies NAME\n";
     }
     out
 }

@@ -27,7 +27,7 @@ const SMALL: [(&str, &[&str]); 6] = [
         "million-writes",
         &[
             "scale=0.000005",
-            "phases.overwrite.operations=200",
+            "phases.overwrite.duration=200ms",
             "phases.overwrite.settle=0s",
             "phases.steady.duration=200ms",
             "search.to=4_000",

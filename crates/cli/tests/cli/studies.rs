@@ -251,6 +251,10 @@ fn studies_are_listed_with_their_sizes() {
         let file = cli.run(&format!("studies {name} --file"));
         assert!(file.out.contains("\ntitle ") && file.out.contains("[presets.laptop]"), "{}", file.out);
     }
+    // A study without presets or flaws says nothing of them.
+    assert!(all.out.contains("storebench run NAME [--preset PRESET]"), "{}", all.out);
+    let first = cli.run("studies first-look");
+    assert!(!first.out.contains("flaws") && !first.out.contains("--preset"), "{}", first.out);
     let refused = cli.run("studies bulk-insrt");
     assert!(refused.code == 2 && refused.err.contains("did you mean `bulk-insert`?"), "{}", refused.err);
     let refused = cli.run("run readinglist");

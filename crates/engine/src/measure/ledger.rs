@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Fate;
 
+/// The most documents of a collection to read back that were loaded and never written. They are spread over the
+/// collection.
+pub const READ_BACK_OF_A_COLLECTION: u64 = 100_000;
+
 /// What the ledger found when it read acknowledged writes back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

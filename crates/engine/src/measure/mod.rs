@@ -16,7 +16,7 @@ mod tally;
 
 pub use answer::Answer;
 pub use history::{Content, Did, HistoryOperation, HistoryRecord};
-pub use ledger::{LedgerReads, LedgerReport};
+pub use ledger::{LedgerReads, LedgerReport, READ_BACK_OF_A_COLLECTION};
 pub use merged::merged;
 pub use phase::{Label, OfPart, Partial, PartialCause, PhaseRecord, WorkerUse};
 pub use recorder::{Interval, Recorder};

@@ -9,7 +9,7 @@ use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
 use crate::ledger::{Book, FoundAtKey, Key};
-use crate::measure::LedgerReport;
+use crate::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
 use storebench_study::Part;
@@ -18,8 +18,6 @@ use storebench_study::Part;
 const EXAMPLES: usize = 20;
 /// Reads in flight.
 const IN_FLIGHT: u32 = 16;
-/// The most documents per collection to read that were loaded and never written. They are spread over the collection.
-const LOADED: u64 = 100_000;
 /// How long to keep trying without any answer: a store may have to recover first.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
@@ -34,7 +32,7 @@ fn keys(book: &Book, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
         let Some(count) = book.documents(collection) else { continue };
         let (first, every) = (u64::from(part.number - 1), u64::from(part.of));
         let own = count.saturating_sub(first).div_ceil(every);
-        let asked = own.min(LOADED);
+        let asked = own.min(READ_BACK_OF_A_COLLECTION);
         // Evenly spread, including the first and the last.
         let spread = |nth: u64| (u128::from(nth) * u128::from(own - 1) / u128::from((asked - 1).max(1))) as u64;
         let indexes = (0..asked).map(|nth| spread(nth) * every + first);

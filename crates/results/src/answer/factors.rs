@@ -16,7 +16,7 @@ use crate::{FactorSweep, PhaseResult, RunResult, TasksResult};
 /// What a clause says if an interval includes 1.
 const UNCLEAR: &str = "does not clearly change";
 /// What it says if it is open where more stops helping.
-const OPEN: &str = "where it ends is not clear";
+const OPEN: &str = "where the growth ends is not clear";
 /// The most things that the answer says about one store.
 const MOST_OF_STORE: usize = 12;
 
@@ -48,14 +48,14 @@ pub(super) fn by_store(result: &RunResult, figures: &[Figure]) -> Option<String>
     (!told.is_empty()).then(|| told.join(" ") + more)
 }
 
-/// Clauses of one store. The subject is said once for clauses that follow each other.
+/// Clauses of one store. A clause about the subject of the one before begins with "it".
 fn sentence(told: &[(String, String)]) -> String {
     let mut text = String::new();
     let mut before = "";
     for (subject, clause) in told.iter().take(MOST_OF_STORE) {
         let between = if text.is_empty() { "" } else { "; " };
-        let subject_again = if subject == before { String::new() } else { format!("{subject} ") };
-        text += &format!("{between}{subject_again}{clause}");
+        let subject_again = if subject == before { "it" } else { subject };
+        text += &format!("{between}{subject_again} {clause}");
         before = subject;
     }
     let more = told.len().saturating_sub(MOST_OF_STORE);
@@ -180,6 +180,10 @@ impl Place<'_> {
         let Some(beyond) = sweep.beyond.filter(|_| sweep.sweet_spot.is_some()) else {
             return Some(self.undecided(first, if spot.value > first.value { spot } else { last }, line));
         };
+        // The sweep judges pairs alone, so that an interval of all of them together may still include 1.
+        if spot.value > first.value && by.low.is_some_and(|low| low <= 1.0) {
+            return Some(self.undecided(first, spot, line));
+        }
         if spot.value > first.value {
             let then = match beyond {
                 Beyond::Unseen => ", the highest value measured".to_owned(),
@@ -203,6 +207,9 @@ impl Place<'_> {
                 let clear = |of: &SweptValue| of.speed_up.and_then(|by| by.high).is_some_and(|high| high < 1.0);
                 let worst =
                     Some(last).filter(|last| clear(last)).or_else(|| sweep.worse_from.and_then(at)).unwrap_or(last);
+                if worst.speed_up?.high.is_some_and(|high| high >= 1.0) {
+                    return Some(self.undecided(first, worst, line));
+                }
                 let span = self.span(first.value, worst.value);
                 format!("falls to {} {span}, to {}", times(&worst.speed_up?), self.shown(&worst.figure?))
             }

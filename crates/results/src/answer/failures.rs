@@ -66,10 +66,21 @@ pub(super) fn failures(result: &RunResult) -> Vec<String> {
 fn why(trial: &TrialResult) -> Option<String> {
     let ended = || {
         let phase = trial.phases.iter().find(|phase| phase.partial.is_some())?;
-        Some(format!("ended early in {}\u{0}: {}", phase.name, phase.partial.as_ref()?))
+        Some(format!("ended early in {}\u{0}: {}", phase.name, in_one_line(phase.partial.as_ref()?)))
     };
-    let failed = trial.failure.as_ref().map(|of| format!("failed in {}\u{0}: {}", of.during, of.message));
+    let failed = trial.failure.as_ref().map(|of| format!("failed in {}\u{0}: {}", of.during, in_one_line(&of.message)));
     failed.or_else(ended)
+}
+
+/// The first line of a message, and the last one: of what a server printed, its last words. The checks have all of it.
+fn in_one_line(message: &str) -> String {
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    match (lines.next_back(), lines.next()) {
+        (None, _) => first.to_owned(),
+        (Some(last), None) => format!("{first} {last}"),
+        (Some(last), Some(_)) => format!("{first} … {last}"),
+    }
 }
 
 /// The figures of the phases that completed before a trial failed, without loads unless there is nothing else.
@@ -95,6 +106,13 @@ fn done(trial: &TrialResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{Failure, FailureKind, fixture};
+
+    #[test]
+    fn of_many_lines_the_first_and_the_last_are_told() {
+        assert_eq!(in_one_line("one"), "one");
+        assert_eq!(in_one_line("its last output:\nat the port\n"), "its last output: at the port");
+        assert_eq!(in_one_line("its last output:\na\nb\nin use"), "its last output: … in use");
+    }
 
     fn failed(trial: &mut TrialResult, during: &str) {
         let message = "the disk is full".to_owned();

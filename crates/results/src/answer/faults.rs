@@ -6,7 +6,7 @@ use storebench_study::workload::FaultKind;
 use super::words::listed;
 use crate::configurations::configurations_of;
 use crate::human::{count, duration};
-use crate::validity::{allowed, lost_writes};
+use crate::validity::{ledger_allowed, lost_writes};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// The most configurations that are described.
@@ -71,8 +71,8 @@ fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> 
     let ledger = phase.ledger.as_ref()?;
     let lost = match ledger.lost {
         0 => None,
-        lost if lost == lost_writes(ledger) && allowed(trial, phase).is_some() => {
-            let why = allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
+        lost if lost == lost_writes(ledger) && ledger_allowed(trial, phase).is_some() => {
+            let why = ledger_allowed(trial, phase).map_or_else(String::new, |allowed| allowed.in_words());
             Some(format!("{} of {} keys lost their latest write, {why}", count(lost), count(ledger.keys)))
         }
         lost => Some(format!("{} of {} keys are not as acknowledged", count(lost), count(ledger.keys))),

@@ -101,6 +101,7 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     let mut told = Vec::new();
     told.extend(match stores {
         0 => None,
+        1 if single && result.plan.replaced_stores > 1 => Some(format!("{} {}", unpaired(result), alone(&figures))),
         1 if single => Some(alone(&figures)),
         1 => by_store(result, &figures).or_else(|| Some(alone(&figures))),
         _ => by_store(result, &figures),
@@ -116,6 +117,14 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     told.extend(without(result, &figures, &missed));
     told.extend(missed);
     (!told.is_empty()).then(|| told.join(" "))
+}
+
+/// Why nothing is compared, although the study compares its stores.
+fn unpaired(result: &RunResult) -> String {
+    format!(
+        "Nothing was compared: the study compares {} stores, and this run has one; give --store once for each.",
+        result.plan.replaced_stores
+    )
 }
 
 fn ranked_places(figures: &[Figure]) -> Vec<Place<'_>> {

@@ -113,6 +113,11 @@ impl Lead {
         self.ratio.is_some_and(|r| r.low.is_some_and(|low| low > 1.0) && r.value > 1.0 + MATTERS)
     }
 
+    /// Whether there is no interval, and the difference too small to matter.
+    pub(super) fn close(&self) -> bool {
+        self.ratio.is_some_and(|r| r.low.is_none() && r.value <= 1.0 + MATTERS)
+    }
+
     /// Whether there is an interval that does not show who is ahead.
     pub(super) fn open(&self) -> bool {
         self.ratio.is_some_and(|r| r.low.is_some()) && !self.sure()

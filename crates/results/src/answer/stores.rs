@@ -73,6 +73,8 @@ fn outcome(ranked: &[&Standing]) -> (String, bool) {
         (format!("{} differ by less than {}", like(Lead::alike), percent(MATTERS)), true)
     } else if leads.iter().all(|(_, lead)| lead.sure()) {
         (format!("{own} is ahead"), false)
+    } else if any(Lead::close) {
+        (format!("{} came out within {} of each other, {CHANCE},", like(Lead::close), percent(MATTERS)), true)
     } else {
         (format!("{own} came out ahead, {CHANCE},"), false)
     }

@@ -41,6 +41,12 @@ fn the_store_that_is_ahead_and_by_how_much() {
         "b came out ahead, measured too few times to rule out chance, in mixed: 1,500 ops/s, 1.50 times as many as a (1,000 \
          ops/s)."
     );
+    let close = stores(&[("a", &[1.0]), ("b", &[1.004]), ("c", &[0.5])]);
+    assert_eq!(
+        found(&close),
+        "b and a came out within 2 % of each other, measured too few times to rule out chance, in mixed: b 1,004 ops/s, 1.00 \
+         times as many as a (1,000 ops/s) and 2.01 times as many as c (500 ops/s)."
+    );
 }
 
 #[test]
@@ -91,7 +97,14 @@ fn of_three_stores_each_stands_beside_the_best() {
 fn a_single_configuration_is_its_figures() {
     let one = found(&stores(&[("a", &[1.0, 1.02, 1.01])]));
     assert_eq!(one, "a: 1,010 ops/s (95 % interval 962 to 1,060) in mixed.");
-    assert_eq!(found(&stores(&[("a", &[1.0])])), "a: 1,000 ops/s in mixed, measured once.");
+    let mut once = stores(&[("a", &[1.0])]);
+    assert_eq!(found(&once), "a: 1,000 ops/s in mixed, measured once.");
+    once.plan.replaced_stores = 2;
+    assert_eq!(
+        found(&once),
+        "Nothing was compared: the study compares 2 stores, and this run has one; give --store once for each. a: 1,000 \
+         ops/s in mixed, measured once."
+    );
 }
 
 fn at_rates(met: &[(f64, bool)]) -> RunResult {

@@ -1,7 +1,7 @@
 //! Which losses the guarantees of a trial allow, depending on what was done to its store.
 
 use storebench_engine::ledger::Struck;
-use storebench_engine::measure::LedgerReport;
+use storebench_engine::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use storebench_engine::store::{Durability, OpKind};
 use storebench_study::workload::FaultKind;
 
@@ -26,12 +26,41 @@ impl Allowed {
 /// The first guarantee for writes of this phase or an earlier one that allows a loss after a fault until the end of the
 /// phase. `phase` need not be among the trial's own yet.
 pub(crate) fn allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowed> {
-    let until = || trial.phases.iter().take_while(|earlier| !std::ptr::eq(*earlier, phase)).chain([phase]);
-    let guarantees = until().filter(|phase| writes(phase)).filter_map(|phase| {
+    allowed_after(&until(trial, phase), 0)
+}
+
+/// The same for what the ledger of the phase found. What a fault took from a single node was seen when every key was read
+/// back after it: such a fault allows no loss that is found later.
+pub(crate) fn ledger_allowed(trial: &TrialResult, phase: &PhaseResult) -> Option<Allowed> {
+    let until = until(trial, phase);
+    let earlier = &until[..until.len() - 1];
+    let seen = earlier.iter().rposition(|phase| phase.ledger.as_ref().is_some_and(|ledger| whole(ledger, earlier)));
+    allowed_after(&until, seen.map_or(0, |seen| seen + 1))
+}
+
+/// The phases of a trial until this one.
+fn until<'a>(trial: &'a TrialResult, phase: &'a PhaseResult) -> Vec<&'a PhaseResult> {
+    trial.phases.iter().take_while(|earlier| !std::ptr::eq(*earlier, phase)).chain([phase]).collect()
+}
+
+/// Whether a ledger read back every document, not just a sample of those that `phases` loaded.
+fn whole(ledger: &LedgerReport, phases: &[&PhaseResult]) -> bool {
+    let loaded = phases.iter().filter(|phase| phase.loads).flat_map(|phase| phase.ops.values());
+    let every = loaded.fold(0, |sum: u64, op| sum.saturating_add(op.documents)) <= READ_BACK_OF_A_COLLECTION;
+    every && ledger.share >= 1.0 && ledger.unread() == 0
+}
+
+/// Faults of one node count from phase `first` on, those of several nodes always: a node that was left behind may take
+/// over at any time.
+fn allowed_after(until: &[&PhaseResult], first: usize) -> Option<Allowed> {
+    let guarantees = until.iter().filter(|phase| writes(phase)).filter_map(|phase| {
         let name = phase.durability.name.as_str();
         Some((name, name.parse::<Durability>().ok()?))
     });
-    let struck: Vec<Struck> = until().flat_map(struck).collect();
+    let of_phase = |(nth, phase): (usize, &&PhaseResult)| {
+        struck(phase).filter(|struck| nth >= first || struck.of > 1).collect::<Vec<_>>()
+    };
+    let struck: Vec<Struck> = until.iter().enumerate().flat_map(of_phase).collect();
     guarantees.flat_map(|guarantee| struck.iter().map(move |struck| (guarantee, *struck))).find_map(
         |((name, durability), struck)| {
             let allowed = || Allowed { durability: name.to_owned(), fault: struck.fault.name().to_owned() };
@@ -73,7 +102,7 @@ pub(crate) fn broken_promises(phase: &PhaseResult) -> u64 {
 pub(crate) fn forbidden(trial: &TrialResult, phase: &PhaseResult) -> (u64, u64) {
     let Some(ledger) = &phase.ledger else { return (0, 0) };
     let misread = if phase.consistency.name == "strong" { ledger.reads.stale + ledger.reads.backwards } else { 0 };
-    match allowed(trial, phase) {
+    match ledger_allowed(trial, phase) {
         None => (ledger.lost, misread),
         Some(_) => (ledger.lost.saturating_sub(lost_writes(ledger)), misread.saturating_sub(ledger.reads.after_fault)),
     }

@@ -239,6 +239,12 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
             if rest.is_empty() {
                 return Err(format!("name a key of `{part}`, or leave it out with {part}=false"));
             }
+            // A phase ends by one of them.
+            match rest {
+                [key] if key == "duration" => table.remove("operations"),
+                [key] if key == "operations" => table.remove("duration"),
+                _ => None,
+            };
             let mut inner = Item::Table(std::mem::take(table));
             let done = set(&mut inner, rest, value);
             if let Item::Table(changed) = inner {
@@ -298,6 +304,19 @@ mod tests {
         assert!(told("phases.read-al=false").contains("did you mean `read-all`?"), "{}", told("phases.read-al=false"));
         let other = told("phases.read-all=true");
         assert!(other.contains("name a key of `read-all`, or leave it out with read-all=false"), "{other}");
+    }
+
+    #[test]
+    fn a_duration_takes_the_place_of_operations_and_the_other_way_round() {
+        let last = |set: &[&str]| {
+            let others = ["phases.load.workers=1", "phases.read-all=false"].iter();
+            let overrides: Vec<String> = others.chain(set).map(|&text| text.to_owned()).collect();
+            let study = Study::parse(TEXT, Path::new("study.toml"), &overrides).unwrap();
+            let last = study.phases.last().unwrap();
+            (last.duration.is_some(), last.operations.map(|of| of.0))
+        };
+        assert_eq!(last(&["phases.last.operations=5"]), (false, Some(5)));
+        assert_eq!(last(&["phases.last.operations=5", "phases.last.duration=2s"]), (true, None));
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct Study {
     /// The stores: a list of URLs, or a table of names and URLs. May be given with `--store`.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
+    /// Number of the study's own stores, if `--store` replaced them; 0 if not.
+    #[serde(skip)]
+    pub replaced_stores: usize,
     /// Servers that the study starts and stops itself, by the name of their store or its scheme.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub servers: IndexMap<String, ServerSpec>,

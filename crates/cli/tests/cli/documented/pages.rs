@@ -237,9 +237,7 @@ fn command_line_cases() -> Vec<Case> {
         Case::of("storebench run mine.toml --store fast=")
             .before("cp books.toml mine.toml")
             .edits(&[("/mnt/", "mnt/")]),
-        Case::of("storebench run mine.toml --set phases.mixed").before("cp books.toml mine.toml"),
         Case::of("storebench plan mine.toml --pilot").before("cp measured.toml mine.toml"),
-        Case::of("storebench generate mine.toml books --count").before("cp books.toml mine.toml"),
         // The same files again.
         Case::of("storebench copy books.jsonl").before("rm -f books.db; cp seed.jsonl books.jsonl"),
         Case::of("storebench copy couchdb://")

@@ -4,7 +4,7 @@ use storebench_engine::measure::LedgerReport;
 
 use crate::human::{count, percent};
 use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::guarantee::{allowed, forbidden, lost_writes};
+use crate::validity::guarantee::{forbidden, ledger_allowed, lost_writes};
 use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
@@ -17,7 +17,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let (lost, misread) = forbidden(scene.trial, scene.phase);
     let reads = &ledger.reads;
     let strong = scene.phase.consistency.name == "strong";
-    let allowance = allowed(scene.trial, scene.phase);
+    let allowance = ledger_allowed(scene.trial, scene.phase);
     let (severity, advice) = match () {
         () if lost > 0 => (
             Severity::Invalid,
@@ -184,6 +184,29 @@ mod tests {
         for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
             assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);
         }
+    }
+
+    #[test]
+    fn a_fault_excuses_nothing_that_is_lost_after_every_key_was_read_back() {
+        let code = |share: f64, nodes, unverifiable| {
+            let mut result = struck("os", "power-cut", |_| ());
+            let phases = &mut result.trials[0].phases;
+            let mut later = phases[0].clone();
+            later.faults = Vec::new();
+            let ledger = phases[0].ledger.as_mut().unwrap();
+            (ledger.share, ledger.confirmed, ledger.unverifiable) = (share, 6 - unverifiable, unverifiable);
+            phases[0].faults[0].of_nodes = nodes;
+            phases.push(later);
+            result.checks = judge(&result);
+            let later = |check: &&crate::validity::CheckResult| check.check == "lost-writes";
+            result.checks.iter().filter(later).map(|check| check.severity).collect::<Vec<_>>()
+        };
+        use crate::validity::Severity::{Caution, Invalid};
+        assert_eq!(code(1.0, 1, 0), [Caution, Invalid]);
+        // Some keys were not read back after it, or another node may take over later.
+        assert_eq!(code(0.5, 1, 0), [Caution, Caution]);
+        assert_eq!(code(1.0, 1, 1), [Invalid, Caution]);
+        assert_eq!(code(1.0, 3, 0), [Caution, Caution]);
     }
 
     #[test]
