@@ -30,6 +30,7 @@ SERVERS = {
     "redis": Server(redis.install, redis.start, {"password", "tls", "option"}),
     "redis-replica": Server(redis.install, redis.start_with_replica, {"password", "tls", "option"}),
     "redis-cluster": Server(redis.install, redis.start_cluster, {"option"}),
+    "valkey": Server(redis.install_valkey, redis.start_valkey, {"password", "tls", "option"}),
     "memcached": Server(memcached.install, memcached.start, {"memory", "option"}),
     "pouchdb-server": Server(pouchdb.install, pouchdb.start, {"password", "in_memory", "option"}),
     "ravendb": Server(ravendb.install, ravendb.start, {"option"}),

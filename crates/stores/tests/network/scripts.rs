@@ -82,6 +82,7 @@ servers! {
     redis: "redis" with ["server"];
     redis_replica: "redis-replica" with ["server", "replica"];
     redis_cluster: "redis-cluster" with ["server", "node-2", "node-3"];
+    valkey: "valkey" with ["server"];
     memcached: "memcached" with ["server"];
     pouchdb_server: "pouchdb-server" with ["server"];
     ravendb: "ravendb" with ["server"];
