@@ -68,8 +68,8 @@ LIBRARIES = {
 def unpack(packages, binaries, into):
     """Unpacks packages into `into`, with the libraries that `binaries` (paths in `into`) lack.
 
-    `packages` maps a name to the beginning of the required version. As for APT, `NAME/bookworm-backports` is a package of
-    Debian's backports.
+    `packages` maps a name to the beginning of the required version. `NAME/bookworm-backports` is a package of Debian's
+    backports, as for APT.
     """
     for package, version in packages.items():
         _unpack(package, version, into)
@@ -158,7 +158,8 @@ def _download(package, version, download):
 
 @functools.cache
 def _fetch(state, *sources):
-    options = [*sources, "-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
+    options = ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
+    options += sources
     for folder in ["lists/partial", "archives/partial"]:
         (state / folder).mkdir(parents=True, exist_ok=True)
     # Servers that start at the same time share the lists.

@@ -17,8 +17,9 @@ def install():
 
 def install_valkey():
     """The unpacked packages `valkey-server` and `valkey-tools`, which Debian 12 has only in its backports."""
-    packages = {f"valkey-{part}/bookworm-backports": "8.0." for part in ["server", "tools"]}
-    return debian.installed("valkey-8.0", packages, [f"usr/bin/valkey-{part}" for part in ["server", "cli", "benchmark"]])
+    packages = {"valkey-server/bookworm-backports": "8.0.", "valkey-tools/bookworm-backports": "8.0."}
+    needing = ["usr/bin/valkey-server", "usr/bin/valkey-cli", "usr/bin/valkey-benchmark"]
+    return debian.installed("valkey-8.0", packages, needing)
 
 
 def start(port, folder, options):
