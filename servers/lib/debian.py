@@ -68,7 +68,8 @@ LIBRARIES = {
 def unpack(packages, binaries, into):
     """Unpacks packages into `into`, with the libraries that `binaries` (paths in `into`) lack.
 
-    `packages` maps a name to the beginning of the required version.
+    `packages` maps a name to the beginning of the required version. `NAME/bookworm-backports` is a package of Debian's
+    backports, as for APT.
     """
     for package, version in packages.items():
         _unpack(package, version, into)
@@ -137,9 +138,10 @@ def _unpack(package, version, into):
 
 def _download(package, version, download):
     """Downloads with the machine's package lists or, if they are missing or too old, with our own lists."""
+    package, _, release = package.partition("/")
     refused = None
     for own in [False, True]:
-        options = _own_lists(package) if own else []
+        options = [] if not own else _lists_of(release, package) if release else _own_lists(package)
         said = subprocess.run(["apt-cache", *options, "madison", package], capture_output=True, text=True)
         offered = [line.split("|")[1].strip() for line in said.stdout.splitlines() if line.count("|") >= 2]
         wanted = next((found for found in offered if found.startswith(version)), None)
@@ -155,8 +157,9 @@ def _download(package, version, download):
 
 
 @functools.cache
-def _fetch(state):
+def _fetch(state, *sources):
     options = ["-o", f"Dir::State::Lists={state / 'lists'}", "-o", f"Dir::Cache={state}", "-o", "APT::Sandbox::User=root"]
+    options += sources
     for folder in ["lists/partial", "archives/partial"]:
         (state / folder).mkdir(parents=True, exist_ok=True)
     # Servers that start at the same time share the lists.
@@ -169,3 +172,17 @@ def _own_lists(package):
     """Options of APT to use lists that are fetched once into the cache folder."""
     cache.say(f"the package lists of this machine do not work for {package}; fetching our own lists")
     return _fetch(cache.folder() / "apt")
+
+
+def _lists_of(release, package):
+    """Options of APT to use the lists of a release that the machine's sources lack, from their mirror of Debian 12."""
+    said = cache.run(["apt-get", "--print-uris", "update"])
+    mirror = re.search(r"^'(\S+)/dists/bookworm/InRelease'", said, re.M)
+    if mirror is None:
+        raise Fault(f"{package} is in {release}, but APT has no sources of Debian 12; add them or {release}")
+    cache.say(f"{package} is in {release}; fetching its lists")
+    state = cache.folder() / f"apt-{release}"
+    state.mkdir(parents=True, exist_ok=True)
+    sources = state / "sources.list"
+    sources.write_text(f"deb {mirror[1]} {release} main\n")
+    return _fetch(state, "-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=-")

@@ -23,10 +23,10 @@ def install():
     return debian.installed("postgresql-15", packages, needing)
 
 
-def start(port, folder, options):
+def start(port, folder, options, node="server"):
     """One node with the database and user `storebench`, and PostgreSQL's durable defaults."""
     server = _Server(folder, options)
-    server.primary(port)
+    server.primary(port, node)
     return server.url(port)
 
 
@@ -87,11 +87,11 @@ class _Server:
         command += ["-h", "127.0.0.1", "-p", str(port), "-U", "storebench", "-d", database]
         return cache.run(command, env={**self.environment, "PGPASSWORD": self.password}, cwd="/").strip()
 
-    def primary(self, port):
+    def primary(self, port, node="server"):
         data = self.folder / "data"
         if not (data / "PG_VERSION").exists():
             self._initialize()
-        self._launch("server", port, data)
+        self._launch(node, port, data)
         if self.sql(port, "select count(*) from pg_database where datname = 'storebench'", "postgres") == "0":
             self.sql(port, "create database storebench", "postgres")
 

@@ -1,4 +1,4 @@
-"""Redis 7.0 from Debian: alone, as a primary with a replica, or as a cluster of three masters."""
+"""Redis 7.0 from Debian: alone, as a primary with a replica, or as a cluster of three masters. Valkey 8.0 alone."""
 
 import subprocess
 from urllib.parse import quote
@@ -15,9 +15,24 @@ def install():
     return debian.installed("redis-7.0", packages, needing)
 
 
+def install_valkey():
+    """The unpacked packages `valkey-server` and `valkey-tools`, which Debian 12 has only in its backports."""
+    packages = {"valkey-server/bookworm-backports": "8.0.", "valkey-tools/bookworm-backports": "8.0."}
+    needing = ["usr/bin/valkey-server", "usr/bin/valkey-cli", "usr/bin/valkey-benchmark"]
+    return debian.installed("valkey-8.0", packages, needing)
+
+
 def start(port, folder, options):
     """One node. By default it saves nothing; `--option "appendonly yes"` makes it durable."""
-    servers = _Servers(folder, options)
+    return _start(_Servers(folder, options), port)
+
+
+def start_valkey(port, folder, options):
+    """One node with the settings of Redis."""
+    return _start(_Servers(folder, options, install_valkey(), "valkey"), port)
+
+
+def _start(servers, port):
     servers.launch("server", port)
     return servers.url(port)
 
@@ -58,8 +73,9 @@ def start_cluster(port, folder, options):
 
 
 class _Servers:
-    def __init__(self, folder, options):
-        self.root = install()
+    def __init__(self, folder, options, root=None, program="redis"):
+        self.root = root or install()
+        self.program = self.root / "usr/bin" / program
         self.folder = folder
         self.options = options
         self.environment = debian.environment(self.root)
@@ -74,7 +90,7 @@ class _Servers:
         process.require_free(port)
         place = self.folder / node
         place.mkdir(exist_ok=True)
-        command = [self.root / "usr/bin/redis-server", "--bind", "127.0.0.1", "--dir", place, "--save", ""]
+        command = [f"{self.program}-server", "--bind", "127.0.0.1", "--dir", place, "--save", ""]
         command += ["--port", 0, "--tls-port", port] if self.options.tls else ["--port", port]
         if self.options.tls:
             certificate, key = self.options.tls
@@ -92,7 +108,7 @@ class _Servers:
         process.launch(self.folder, node, command, ready, env=self.environment)
 
     def ask(self, port, *words):
-        """The answer to a command, or to an option of redis-cli."""
+        """The answer to a command, or to an option of redis-cli or valkey-cli."""
         return cache.run(self._command(port, *words), env=self._login())
 
     def _cli(self, port, *words):
@@ -101,7 +117,7 @@ class _Servers:
 
     def _command(self, port, *words):
         encrypted = ["--tls", "--insecure"] if self.options.tls else []
-        return [str(self.root / "usr/bin/redis-cli"), *encrypted, "-h", "127.0.0.1", "-p", str(port), *words]
+        return [f"{self.program}-cli", *encrypted, "-h", "127.0.0.1", "-p", str(port), *words]
 
     def _login(self):
         return self.environment | ({"REDISCLI_AUTH": self.options.password} if self.options.password else {})

@@ -82,9 +82,12 @@ servers! {
     redis: "redis" with ["server"];
     redis_replica: "redis-replica" with ["server", "replica"];
     redis_cluster: "redis-cluster" with ["server", "node-2", "node-3"];
+    valkey: "valkey" with ["server"];
     memcached: "memcached" with ["server"];
     pouchdb_server: "pouchdb-server" with ["server"];
     ravendb: "ravendb" with ["server"];
+    ferretdb: "ferretdb" with ["server"];
+    ferretdb_postgres: "ferretdb-postgres" with ["server", "storage"];
     nx_27017: "nx-27017" with ["server"];
 }
 
