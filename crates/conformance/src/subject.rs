@@ -69,7 +69,13 @@ impl<'a> Subject<'a> {
     ) -> Result<Self, Stop> {
         let mut collections = Vec::new();
         let mut add = |name: &str, body, indexes| {
-            collections.push(CollectionLayout { name: name.into(), body, indexes, existing: None });
+            collections.push(CollectionLayout {
+                name: name.into(),
+                body,
+                indexes,
+                existing: None,
+                uses: storebench_engine::store::Uses::ALL,
+            });
             CollectionId(u16::try_from(collections.len() - 1).unwrap_or(u16::MAX))
         };
         let indexes =

@@ -96,8 +96,13 @@ fn allocations(store: &Arc<dyn AnyStore>, operations: u64, phase: &str) -> u64 {
     let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let collection = &study.collections["documents"];
-    let layout =
-        CollectionLayout { name: "documents".into(), body: collection.body, indexes: Vec::new(), existing: None };
+    let layout = CollectionLayout {
+        name: "documents".into(),
+        body: collection.body,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     let how = if phase == "load" { Prepare::Fresh } else { Prepare::Keep };
     store.prepare(&Layout { collections: vec![layout] }, how).unwrap();
     let phase = study.phases.iter().find(|found| found.name == phase).unwrap();

@@ -73,7 +73,13 @@ fn everywhere(body: Body, test: impl Fn(&dyn AnyStore)) {
             }
             let folder = tempfile::tempdir().unwrap();
             let store = storebench_stores::open(&scheme.url(&folder.path().join("store"))).unwrap();
-            let collection = CollectionLayout { name: "users".into(), body, indexes, existing: None };
+            let collection = CollectionLayout {
+                name: "users".into(),
+                body,
+                indexes,
+                existing: None,
+                uses: storebench_engine::store::Uses::ALL,
+            };
             store.prepare(&Layout { collections: vec![collection] }, Prepare::Fresh).unwrap();
             test(&*store);
         }

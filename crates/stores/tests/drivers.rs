@@ -86,7 +86,13 @@ fn equal_keys_within_a_bulk_are_taken_in_order() {
         for indexes in [vec![], vec![vec!["user".to_owned()]]] {
             let folder = tempfile::tempdir().unwrap();
             let store = storebench_stores::open(&scheme.url(&folder.path().join("store"))).unwrap();
-            let users = CollectionLayout { name: "users".into(), body: Body::Json, indexes, existing: None };
+            let users = CollectionLayout {
+                name: "users".into(),
+                body: Body::Json,
+                indexes,
+                existing: None,
+                uses: storebench_engine::store::Uses::ALL,
+            };
             store.prepare(&Layout { collections: vec![users] }, Prepare::Fresh).unwrap();
             let mut ask = Ask::new(&*store);
             let mut items = BatchBuf::new();
@@ -115,8 +121,13 @@ fn threads_that_write_at_once_all_get_their_turn() {
     for scheme in Scheme::ALL {
         let folder = tempfile::tempdir().unwrap();
         let store = storebench_stores::open(&scheme.url(&folder.path().join("store"))).unwrap();
-        let counters =
-            CollectionLayout { name: "counters".into(), body: Body::Counter, indexes: vec![], existing: None };
+        let counters = CollectionLayout {
+            name: "counters".into(),
+            body: Body::Counter,
+            indexes: vec![],
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        };
         store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -70,8 +70,7 @@ impl Subject {
             name: name.clone(),
             body: collection.body,
             indexes: collection.index.clone(),
-            existing: None,
-        });
+            existing: None, uses: storebench_engine::store::Uses::ALL });
         Layout { collections: collections.collect() }
     }
 

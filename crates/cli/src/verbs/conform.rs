@@ -92,8 +92,13 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
 }
 
 fn one_collection() -> Layout {
-    let documents =
-        CollectionLayout { name: "documents".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    let documents = CollectionLayout {
+        name: "documents".into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     Layout { collections: vec![documents] }
 }
 

@@ -103,7 +103,13 @@ pub(super) fn check_places(
 fn collection(name: Option<&str>, theirs: bool) -> CollectionLayout {
     let name = name.unwrap_or_default().to_owned();
     let existing = theirs.then(|| Existing { name: name.clone(), key: None, body: None });
-    CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing }
+    CollectionLayout {
+        name,
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing,
+        uses: storebench_engine::store::Uses::ALL,
+    }
 }
 
 /// Whether two stores keep their data in the same place.

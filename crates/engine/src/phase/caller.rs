@@ -224,7 +224,13 @@ mod tests {
     /// The errors of reading two missing keys, on a store with this latency.
     fn read(latency: Duration, timeout: Duration) -> Vec<ErrorKind> {
         let store = Slow::new(MemoryStore::new(), SlowOptions { latency, ..SlowOptions::default() });
-        let docs = CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+        let docs = CollectionLayout {
+            name: "docs".into(),
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing: None,
+            uses: crate::store::Uses::ALL,
+        };
         Store::prepare(&store, &Layout { collections: vec![docs] }, Prepare::Fresh).unwrap();
         let options = SessionOptions {
             durability: Durability::MEMORY,
@@ -257,7 +263,13 @@ mod tests {
     fn many_are_read_at_once_and_each_is_told_once() {
         let slow = SlowOptions { latency: Duration::from_millis(2), ..SlowOptions::default() };
         let store = Slow::new(MemoryStore::new(), slow);
-        let docs = CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+        let docs = CollectionLayout {
+            name: "docs".into(),
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing: None,
+            uses: crate::store::Uses::ALL,
+        };
         Store::prepare(&store, &Layout { collections: vec![docs] }, Prepare::Fresh).unwrap();
         let options = SessionOptions {
             durability: Durability::MEMORY,

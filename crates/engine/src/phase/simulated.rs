@@ -58,6 +58,7 @@ fn loaded(catalog: &Catalog) -> MemoryStore {
             body: Body::Json,
             indexes: Vec::new(),
             existing: None,
+            uses: crate::store::Uses::ALL,
         }],
     };
     Store::prepare(&store, &layout, Prepare::Fresh).unwrap();

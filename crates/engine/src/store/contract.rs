@@ -14,7 +14,7 @@ use super::{
     Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, Token, Transactions, evenly,
 };
 use crate::Clock;
-use storebench_study::workload::{Body, Language};
+use storebench_study::workload::{Body, Language, does};
 
 /// A store could not be inspected, opened, prepared or queried.
 #[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
@@ -51,6 +51,7 @@ impl From<&storebench_study::workload::Study> for Layout {
             body: c.body,
             indexes: c.index.clone(),
             existing: c.existing.as_ref().map(Into::into),
+            uses: Uses::of(study, name),
         };
         Layout { collections: study.collections.iter().map(of).collect() }
     }
@@ -67,6 +68,32 @@ pub struct CollectionLayout {
     pub indexes: Vec<Vec<String>>,
     /// Where the user's own documents are, for a collection that Storebench did not create.
     pub existing: Option<Existing>,
+    /// What is done with its documents, of what some stores must be prepared for.
+    pub uses: Uses,
+}
+
+/// What is done with the documents of a collection, of what some stores must be prepared for. A store makes nothing for
+/// what is not used: an index that a plain user would not have takes time that is charged to the store, and a server
+/// that lacks it can do the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uses {
+    /// Documents may get an expiry.
+    pub expiry: bool,
+    /// Documents are read in the order of their keys: by prefix, in scans, and by a copy out.
+    pub key_order: bool,
+}
+
+impl Uses {
+    /// Everything.
+    pub const ALL: Self = Self { expiry: true, key_order: true };
+
+    /// What a study does with a collection. A trace may do anything.
+    fn of(study: &storebench_study::workload::Study, collection: &str) -> Self {
+        let replays = study.phases.iter().any(|phase| phase.trace.is_some());
+        let does = |ops: &[OpKind]| replays || does(study, &study.phases, ops, collection);
+        let copied = || study.phases.iter().any(|phase| !phase.loads() && phase.copied(study) == Some(collection));
+        Self { expiry: does(&[OpKind::Touch]), key_order: does(&[OpKind::Prefix, OpKind::Scan]) || copied() }
+    }
 }
 
 /// The end of an error about columns that the user can solve by naming them. Each verb replaces it with its own flags.
@@ -602,6 +629,31 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 mod tests {
     use super::*;
     use crate::store::{Acknowledged, Persisted};
+    use storebench_study::workload::Study;
+
+    #[test]
+    fn stores_are_prepared_for_what_a_study_uses() {
+        let uses = |phase: &str| {
+            let text = format!(
+                "title = \"t\"\n[collections.a]\ncount = 10\n[collections.b]\ncount = 10\n[[phases]]\nname = \"load\"\n\
+                 load = [\"a\", \"b\"]\n[[phases]]\nname = \"p\"\n{phase}\n"
+            );
+            let study = Study::parse(&text, std::path::Path::new("study.toml"), &[]).unwrap();
+            Layout::from(&study).collections.iter().map(|of| (of.uses.expiry, of.uses.key_order)).collect::<Vec<_>>()
+        };
+        let of = |op: &str| {
+            uses(&format!("mix = {{ x = {{ op = \"{op}\", collection = \"a\", weight = 1 }} }}\noperations = 1"))
+        };
+        assert_eq!(of("read"), [(false, false), (false, false)]);
+        assert_eq!(of("scan"), [(false, true), (false, false)]);
+        assert_eq!(uses("copy = \"out\"\ncollection = \"b\""), [(false, false), (false, true)]);
+        let touch = "mix = { x = { op = \"touch\", collection = \"a\", expiry = \"1m\", weight = 1 } }\noperations = 1";
+        assert_eq!(uses(touch), [(true, false), (false, false)]);
+        let text =
+            "title = \"t\"\n[collections.a]\ntrace = \"ops.jsonl\"\n[[phases]]\nname = \"p\"\ntrace = \"ops.jsonl\"\n";
+        let study = Study::parse(text, std::path::Path::new("study.toml"), &[]).unwrap();
+        assert_eq!(Layout::from(&study).collections[0].uses, Uses::ALL, "a trace may do anything");
+    }
 
     #[test]
     fn a_durability_is_a_floor() {

@@ -33,7 +33,7 @@ pub use collected::Collected;
 pub use contract::{
     BuiltIndex, Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS,
     Namespace, PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
-    Support,
+    Support, Uses,
 };
 pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use erased::{AnyStore, Erased};

@@ -270,6 +270,7 @@ mod tests {
                 body: Body::Json,
                 indexes: Vec::new(),
                 existing: None,
+                uses: crate::store::Uses::ALL,
             }],
         }
     }

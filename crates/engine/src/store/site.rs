@@ -465,6 +465,7 @@ mod tests {
             body: Body::Json,
             indexes: Vec::new(),
             existing: None,
+            uses: crate::store::Uses::ALL,
         };
         Layout { collections: names.iter().map(collection).collect() }
     }

@@ -43,6 +43,7 @@ fn slow(slow: SlowOptions) -> Slow<MemoryStore> {
             body: Default::default(),
             indexes: Vec::new(),
             existing: None,
+            uses: crate::store::Uses::ALL,
         }],
     };
     store.prepare(&layout, Prepare::Fresh).unwrap();

@@ -67,8 +67,13 @@ fn run(embedded: bool, tell: Tell) -> PhaseRecord {
     let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let store = Told { inner: MemoryStore::new(), embedded, asked: AtomicU64::new(0), tell };
-    let collections =
-        vec![CollectionLayout { name: "docs".into(), body: Body::Json, indexes: Vec::new(), existing: None }];
+    let collections = vec![CollectionLayout {
+        name: "docs".into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    }];
     Store::prepare(&store, &Layout { collections }, Prepare::Fresh).unwrap();
     let store: Arc<dyn AnyStore> = Arc::new(store);
     let plan = PhasePlan::resolve(&study, &study.phases[0], &catalog, &store.capabilities()).unwrap();

@@ -257,7 +257,13 @@ fn somebody_elses_data_stop_a_run_before_any_store_is_touched() {
 fn what_a_copy_writes_between_two_trials_is_not_discarded() {
     let store = Staged::default();
     let how = Arc::clone(&store.how);
-    let books = CollectionLayout { name: "books".into(), body: Body::Json, indexes: vec![], existing: None };
+    let books = CollectionLayout {
+        name: "books".into(),
+        body: Body::Json,
+        indexes: vec![],
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     Store::prepare(&store.inner, &Layout { collections: vec![books] }, Prepare::Copy(CopyId(7))).unwrap();
     let text = format!("repeats = 2\n{STUDY}");
     let mut request = request(&text, vec![("memory", Arc::new(store))], None);
@@ -270,7 +276,13 @@ fn what_a_copy_writes_between_two_trials_is_not_discarded() {
 fn what_a_copy_wrote_is_discarded_only_where_the_user_says_so() {
     let copied = || {
         let store = Staged::default();
-        let books = CollectionLayout { name: "books".into(), body: Body::Json, indexes: vec![], existing: None };
+        let books = CollectionLayout {
+            name: "books".into(),
+            body: Body::Json,
+            indexes: vec![],
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        };
         let layout = Layout { collections: vec![books] };
         Store::prepare(&store.inner, &layout, Prepare::Copy(CopyId(7))).unwrap();
         store

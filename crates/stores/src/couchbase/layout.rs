@@ -299,6 +299,11 @@ async fn usable(link: &Link, settings: &Settings, name: &str) -> Result<(), Stor
     control(&format!("wait for the collection `{}.{name}`", settings.scope), asking).await
 }
 
+/// Whether a collection gets a primary index, which takes time at each write.
+pub(super) fn needs_key_index(settings: &Settings, collection: &CollectionLayout) -> bool {
+    settings.key_index && (collection.uses.key_order || settings.key_index_asked)
+}
+
 async fn make_indexes(
     link: &Link,
     settings: &Settings,
@@ -310,7 +315,7 @@ async fn make_indexes(
     let what = format!("create the indexes of `{}.{}`", settings.scope, layout.name);
     let deadline = Instant::now() + PATIENCE;
     let mut wanted = Vec::new();
-    if key_index {
+    if key_index && needs_key_index(settings, layout) {
         let options = || CreatePrimaryQueryIndexOptions::new().index_name(KEY_INDEX).ignore_if_exists(true);
         control(&what, until_known(deadline, || indexes.create_primary_index(options()))).await?;
         wanted.push(KEY_INDEX.to_owned());

@@ -85,7 +85,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         OptionHelp { name: "scope", meaning: "scope that contains the collections (default storebench)" },
         OptionHelp {
             name: "keys",
-            meaning: "`index` (default) creates a primary index for prefix and scan; `none` does not"
+            meaning: "`index` (default) creates a primary index where prefix and scan need one, and everywhere if written out; `none` does not"
         },
         OptionHelp {
             name: "compression",
@@ -172,7 +172,8 @@ impl CouchbaseStore {
     /// asked for.
     async fn may_make_indexes(&self, topology: &Topology, layout: &Layout, how: Prepare) -> Result<bool, StoreError> {
         let wanted = layout.collections.iter().find(|collection| !collection.indexes.is_empty());
-        if how.makes_nothing() || (wanted.is_none() && !self.settings.key_index) {
+        let key_index = layout.collections.iter().any(|collection| layout::needs_key_index(&self.settings, collection));
+        if how.makes_nothing() || (wanted.is_none() && !key_index) {
             return Ok(self.settings.key_index);
         }
         let lacking = Management::new(&self.settings, topology)?.lacks_queries(topology).await?;
@@ -287,7 +288,8 @@ impl Store for CouchbaseStore {
                 "Tested only on a fake that follows Couchbase's documents, because no real server was at hand. \
                  `storebench conform URL` runs the suite on yours.",
                 "Statistics, settling and compaction cover the entire bucket, with all its scopes.",
-                "Every collection has a primary index, unless keys=none is set or no query service answers. \
+                "A collection that is read in the order of its keys (prefix, scan, copy out) has a primary index, unless \
+                 keys=none is set or no query service answers; keys=index makes one for every collection. \
                  Maintaining it adds work to each write.",
             ],
             ..Capabilities::default()

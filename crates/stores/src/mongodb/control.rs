@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use storebench_engine::store::StoreError;
 
-use super::bson::{self, DOCUMENT, Members};
+use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::errors::{Told, is_ok};
 use super::finder::{Hello, Role};
 use super::url::Target;
@@ -21,7 +21,20 @@ pub(super) const LONG: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct Desk<'t> {
     pub(super) target: &'t Target,
     pub(super) hello: Hello,
+    pub(super) dialect: Dialect,
     connection: Connection,
+}
+
+/// Whose server speaks MongoDB's protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// MongoDB, or one that was tried to be like it.
+    #[default]
+    MongoDb,
+    /// FerretDB 1, tried with 1.24.2. It has no TTL indexes and no `$sample`. Its updates are not atomic: of concurrent
+    /// ones of a document, some are lost. It holds a connection to its database for each update of a command until the
+    /// command ends, and stands still, for good, once it has none left (50 with PostgreSQL, 100 with SQLite).
+    FerretDb1,
 }
 
 /// A reply, or what the server said instead.
@@ -34,7 +47,7 @@ impl<'t> Desk<'t> {
     /// `Unreachable`, with the reason.
     pub(super) async fn open(target: &'t Target) -> Result<Self, StoreError> {
         let (connection, hello) = target.finder.connect(Role::Primary, CONNECT).await?;
-        Ok(Self { target, hello, connection })
+        Ok(Self { target, hello, dialect: Dialect::default(), connection })
     }
 
     /// The host and the database, as error messages show them.
@@ -108,9 +121,28 @@ impl<'t> Desk<'t> {
         doing: &str,
         command: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Vec<Vec<u8>>, StoreError> {
-        let refused = |told: Told, place: String| told.control(&place, doing);
-        let mut reply = self.ask(database, PATIENCE, command).await?.map_err(|told| refused(told, self.place()))?;
         let mut found = Vec::new();
+        let answer = self.each(database, doing, command, |document| found.push(document.to_vec())).await?;
+        answer.map_err(|told| told.control(&self.place(), doing))?;
+        Ok(found)
+    }
+
+    /// Calls `take` with the bytes of each document that a query or a list command returns. The cursor is read to its end.
+    ///
+    /// # Errors
+    /// As [`Self::done`]. The inner error is what the server said to the command itself.
+    pub(super) async fn each(
+        &mut self,
+        database: &str,
+        doing: &str,
+        command: impl FnOnce(&mut Vec<u8>),
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<Result<(), Told>, StoreError> {
+        let refused = |told: Told, place: String| told.control(&place, doing);
+        let mut reply = match self.ask(database, PATIENCE, command).await? {
+            Ok(reply) => reply,
+            Err(told) => return Ok(Err(told)),
+        };
         loop {
             let (cursor, collection) = {
                 let cursor = Members::of(&reply).ok().and_then(|d| d.get("cursor")).and_then(|value| value.members());
@@ -118,15 +150,13 @@ impl<'t> Desk<'t> {
                 let cursor = cursor.ok_or_else(wrong)?;
                 let batch = cursor.get("firstBatch").or_else(|| cursor.get("nextBatch"));
                 let batch = batch.and_then(|value| value.members()).ok_or_else(wrong)?;
-                found.extend(
-                    batch.filter_map(Result::ok).filter(|(_, v)| v.kind == DOCUMENT).map(|(_, v)| v.bytes.to_vec()),
-                );
+                batch.filter_map(Result::ok).filter(|(_, v)| v.kind == DOCUMENT).for_each(|(_, v)| take(v.bytes));
                 let namespace = cursor.get("ns").and_then(|ns| ns.as_str()).and_then(|ns| ns.split_once('.'));
                 let id = cursor.get("id").and_then(|id| id.as_i64()).unwrap_or(0);
                 (id, namespace.map_or_else(String::new, |(_, collection)| collection.to_owned()))
             };
             if cursor == 0 {
-                return Ok(found);
+                return Ok(Ok(()));
             }
             let more = |out: &mut Vec<u8>| {
                 bson::int64(out, "getMore", cursor);
@@ -136,25 +166,49 @@ impl<'t> Desk<'t> {
         }
     }
 
-    /// The server's name, version and deployment.
+    /// Closes the cursor of an answer whose rest is not wanted. A server keeps it for minutes, and FerretDB holds a connection
+    /// to its database for it.
+    pub(super) async fn close_cursor(&mut self, database: &str, reply: &[u8]) {
+        let cursor = Members::of(reply).ok().and_then(|reply| reply.get("cursor")?.members());
+        let of = |cursor: Members<'_>| {
+            let id = cursor.get("id")?.as_i64().filter(|id| *id != 0)?;
+            let (_, collection) = cursor.get("ns")?.as_str()?.split_once('.')?;
+            Some((id, collection.to_owned()))
+        };
+        let Some((id, collection)) = cursor.and_then(of) else { return };
+        let kill = |out: &mut Vec<u8>| {
+            bson::text(out, "killCursors", &collection);
+            bson::nested(out, ARRAY, "cursors", |out| bson::int64(out, "0", id));
+        };
+        let _ = self.ask(database, PATIENCE, kill).await;
+    }
+
+    /// The server's name, version and deployment, and its dialect.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub(super) async fn version(&mut self) -> Result<String, StoreError> {
+    pub(super) async fn version(&mut self) -> Result<(String, Dialect), StoreError> {
         let answer = self.ask("admin", PATIENCE, |out| bson::int32(out, "buildInfo", 1)).await?;
-        let Ok(reply) = answer else { return Ok("a server that does not report its version".into()) };
+        let Ok(reply) = answer else {
+            return Ok(("a server that does not report its version".into(), Dialect::default()));
+        };
         let told = Members::of(&reply).ok();
         let text = |path: &[&str]| told.and_then(|d| d.at(path)).and_then(|value| value.as_str());
         let version = text(&["version"]).unwrap_or("of unknown version");
-        let name = match (text(&["process"]), text(&["ferretdb", "version"])) {
+        // FerretDB 1 names itself in one member, FerretDB 2 in another.
+        let ferret = text(&["ferretdbVersion"]).or_else(|| text(&["ferretdb", "version"]));
+        let ferret = ferret.map(|version| version.trim_start_matches('v'));
+        let name = match (text(&["process"]), ferret) {
             (Some("nx_27017"), _) => format!("nx-27017, which is not MongoDB (speaks as {version})"),
             (_, Some(ferret)) => format!("FerretDB {ferret}, which is not MongoDB (speaks as {version})"),
             _ => format!("MongoDB {version}"),
         };
-        Ok(match self.hello.deployment {
+        let described = match self.hello.deployment {
             super::finder::Deployment::Single => name,
             super::finder::Deployment::ReplicaSet(members) => format!("{name}, replica set of {members}"),
             super::finder::Deployment::Sharded => format!("{name}, sharded"),
-        })
+        };
+        let first = ferret.is_some_and(|version| version.starts_with("1."));
+        Ok((described, if first { Dialect::FerretDb1 } else { Dialect::MongoDb }))
     }
 }

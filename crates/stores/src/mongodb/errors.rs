@@ -32,6 +32,12 @@ impl Told {
         }
     }
 
+    /// Whether the server does not know the command, an option of it or a stage: 59 and 115 are MongoDB's, 238 is also
+    /// FerretDB's for what it does not implement, 40324 is an unknown stage.
+    pub(super) fn is_lacking(&self) -> bool {
+        matches!(self.code, NO_SUCH_COMMAND | 115 | 238 | 40_324)
+    }
+
     /// Whether the node is not, or no longer, the one that accepts writes.
     pub(super) fn is_elsewhere(&self) -> bool {
         matches!(self.code, 10107 | 13435 | 10058 | 13436 | 11600 | 11602 | 189 | 91)
@@ -58,6 +64,7 @@ impl Told {
             11000 | 11001 | 12582 => return EXISTS,
             // 251: the server does not know the transaction (any more).
             _ if self.aborted || self.code == 251 => ErrorKind::Aborted,
+            _ if self.is_lacking() => ErrorKind::Refused,
             // Not the primary, a transaction conflict, or too many requests: nothing was done.
             10107 | 13435 | 10058 | 13436 | 112 | 462 => ErrorKind::Temporary,
             // Interrupted midway, or another node did not answer.
@@ -83,11 +90,9 @@ impl Told {
             | 33
             | 40
             | 52..=57
-            | 59
             | 66
             | 72
             | 73
-            | 115
             | 121
             | 166
             | 263
@@ -120,7 +125,7 @@ impl Told {
                 StoreError::Unreachable(format!("{text}; grant the user at least the role readWrite on this database"))
             }
             18 => StoreError::Unreachable(text),
-            59 | 115 => StoreError::NotSupported(text),
+            _ if self.is_lacking() => StoreError::NotSupported(text),
             _ => StoreError::Failed(text),
         }
     }

@@ -103,6 +103,8 @@ pub(super) struct Begin<'a> {
     pub(super) most_document_bytes: usize,
     pub(super) most_message_bytes: usize,
     pub(super) most_writes: usize,
+    /// The most updates in a message.
+    pub(super) most_updates: usize,
     /// Draws a revision.
     pub(super) draw: &'a mut dyn FnMut() -> i64,
     /// Now, in ms since 1970.
@@ -283,7 +285,11 @@ impl Begin<'_> {
         let collection = self.builder.collection;
         let mut bulk = Bulk::default();
         let mut chunks: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
-        let mut numbers = Vec::with_capacity(items.len().min(self.most_writes));
+        let most = match kind {
+            BulkWrite::Insert => self.most_writes,
+            BulkWrite::Upsert => self.most_updates,
+        };
+        let mut numbers = Vec::with_capacity(items.len().min(most));
         let mut rounds = Rounds::default();
         rounds.arrange(items, Within::Given);
         let mut ends = rounds.ends.iter().copied().peekable();
@@ -322,7 +328,7 @@ impl Begin<'_> {
                 bulk.rejects.push(Reject { item: number, error });
                 continue;
             }
-            let full = self.builder.out.len() > self.most_message_bytes || numbers.len() == self.most_writes;
+            let full = self.builder.out.len() > self.most_message_bytes || numbers.len() == most;
             bulk.cuts += usize::from(full);
             if full || (std::mem::take(&mut new_round) && !numbers.is_empty()) {
                 let item = self.builder.out.split_off(begun);

@@ -71,7 +71,7 @@ use crate::net::{self, Control, Memo, fresh};
 use crate::registry::Options;
 use bson::{ARRAY, DOCUMENT};
 use commands::{Builder, Collection, KeyKind, Tails};
-use control::{Desk, LONG, PATIENCE};
+use control::{Desk, Dialect, LONG, PATIENCE};
 use errors::Told;
 use finder::{Deployment, Role};
 use lane::Lane;
@@ -98,6 +98,7 @@ pub(crate) struct MongoStore {
 struct Seen {
     deployment: Deployment,
     version: String,
+    dialect: Dialect,
 }
 
 /// The result of `prepare`.
@@ -157,10 +158,13 @@ impl MongoStore {
         built.map_err(refused)?;
         self.at_desk(async |desk| {
             let place = desk.place();
-            desk.send(&mut message, PATIENCE).await?.map_err(|told| match told.control(&place, "try a query") {
+            let answer = desk.send(&mut message, PATIENCE).await?;
+            let reply = answer.map_err(|told| match told.control(&place, "try a query") {
                 StoreError::Failed(why) => StoreError::NotSupported(why),
                 other => other,
-            })
+            })?;
+            desk.close_cursor(&collection.database, &reply).await;
+            Ok(reply)
         })
     }
 
@@ -182,13 +186,19 @@ impl MongoStore {
         let _ = desk.ask("admin", PATIENCE, kill).await;
     }
 
+    /// The server's dialect, as far as it was asked.
+    fn dialect(&self) -> Dialect {
+        self.seen.get().map(|seen| seen.dialect).unwrap_or_default()
+    }
+
     /// Connects for control calls, and remembers what the server reports about itself.
     async fn desk(&self) -> Result<Desk<'_>, StoreError> {
         let mut desk = Desk::open(&self.target).await?;
         if self.seen.get().is_none() {
-            let version = desk.version().await?;
-            self.seen.set(Seen { deployment: desk.hello.deployment, version });
+            let (version, dialect) = desk.version().await?;
+            self.seen.set(Seen { deployment: desk.hello.deployment, version, dialect });
         }
+        desk.dialect = self.dialect();
         Ok(desk)
     }
 }
@@ -246,7 +256,18 @@ impl Store for MongoStore {
 
     fn capabilities(&self) -> Capabilities {
         let theirs = self.ready().is_ok_and(|ready| ready.writes_theirs());
+        let ferret = self.dialect() == Dialect::FerretDb1;
         let support = |kind| match kind {
+            OpKind::CompareAndSwap | OpKind::Counter | OpKind::MergePatch | OpKind::Append | OpKind::Prepend
+                if ferret =>
+            {
+                Support::Approximated(
+                    "FerretDB 1 does not do it at once: of concurrent ones of a document, some are lost, though acknowledged",
+                )
+            }
+            OpKind::BulkUpsert if ferret => Support::Approximated(
+                "a command for each document: FerretDB 1 stands still after one with many updates",
+            ),
             OpKind::MergePatch if theirs => {
                 Support::Approximated("an update that applies $set and $unset to the members in the patch")
             }
@@ -270,7 +291,12 @@ impl Store for MongoStore {
             matches!(kind, Append | CompareAndSwap | Counter | Prepend | Touch)
         };
         let single = self.seen.get().is_some_and(|seen| seen.deployment == Deployment::Single);
-        let lacks = |kind: &OpKind| *kind == OpKind::View || *kind == OpKind::Transaction && single;
+        let lacks = |kind: &OpKind| match kind {
+            OpKind::View => true,
+            OpKind::Transaction => single,
+            OpKind::Touch => ferret,
+            _ => false,
+        };
         let operations = OpKind::ALL.into_iter().filter(|kind| !(lacks(kind) || theirs && of_ours(kind)));
         Capabilities {
             operations: operations.map(|kind| (kind, support(kind))).collect(),
@@ -300,11 +326,15 @@ impl Store for MongoStore {
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \
                  replica set, twice as many.",
                 "Storebench makes all tries itself and does not use the server's retryable writes.",
-                "Collections have a sparse TTL index for expiry. It does not include documents without an expiry.",
+                "A collection whose documents may expire has a sparse TTL index. It does not include documents without an \
+                 expiry.",
+                "FerretDB 1 has no TTL indexes, so that documents cannot expire; no $sample, so that keys are drawn while \
+                 all are read; no arrays within arrays and no member names with dots. Its updates are not atomic. With about \
+                 50 updates in flight it stands still, for good.",
                 "Transactions need a replica set or a sharded cluster. One whose connection was lost is aborted on another; if \
                  that fails too, the server aborts it after a minute.",
                 "nx-27017 cannot replace documents of bytes, and answers with error code 8.",
-                "Tested only against nx-27017 (MongoDB's protocol over SQLite) and a fake. For replica sets, routers, \
+                "Tested on FerretDB 1.24.2, on nx-27017 and on a fake, not on MongoDB. For replica sets, routers, \
                  TTL and statistics, the driver follows MongoDB's documentation. `storebench conform URL` runs the \
                  suite on your server; for the expiry check, start mongod with --setParameter ttlMonitorSleepSecs=1.",
             ],
@@ -369,6 +399,7 @@ impl Store for MongoStore {
             tails,
             read_only: ready.read_only,
             transactions: deployment != Deployment::Single,
+            dialect: self.dialect(),
             orphans: Arc::clone(&self.orphans),
         };
         self.end_orphans().await;

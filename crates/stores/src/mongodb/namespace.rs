@@ -12,7 +12,7 @@ use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::{Collection, KeyKind};
-use super::control::{Desk, LONG, PATIENCE};
+use super::control::{Desk, Dialect, LONG, PATIENCE};
 use super::encode::{EXPIRY, KEY};
 use crate::net;
 
@@ -89,7 +89,7 @@ impl Site for Desk<'_> {
             {
                 return Ok(Made::Changed);
             }
-            make_indexes(self, planned.layout).await?;
+            make_indexes(self, planned.layout, planned.is_new()).await?;
         }
         // A removal that began earlier may have dropped the marker in the meantime, with the marks that it found in it.
         let now = self.when_nobody_removes().await?;
@@ -298,23 +298,45 @@ async fn make(desk: &mut Desk<'_>, name: &str) -> Result<Made, StoreError> {
     }
 }
 
-async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout) -> Result<(), StoreError> {
+/// Creates the indexes that are missing. FerretDB 1 breaks off when it is asked again for several that it has.
+async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout, is_new: bool) -> Result<(), StoreError> {
+    const EXPIRES: &str = "storebench_expiry";
     let name = &collection.name;
+    // Name, fields, and whether it lets documents expire.
+    let mut wanted: Vec<(String, Vec<&str>, bool)> = Vec::new();
+    if collection.uses.expiry && desk.dialect != Dialect::FerretDb1 {
+        wanted.push((EXPIRES.to_owned(), vec![EXPIRY], true));
+    }
+    wanted.extend(
+        collection
+            .indexes
+            .iter()
+            .map(|fields| (format!("{}_1", fields.join("_1_")), fields.iter().map(String::as_str).collect(), false)),
+    );
+    if !is_new && !wanted.is_empty() {
+        let database = desk.target.database.clone();
+        let command = |out: &mut Vec<u8>| bson::text(out, "listIndexes", name);
+        let found = desk.all(&database, &format!("list the indexes of `{name}`"), command).await?;
+        let named = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
+        let there: Vec<String> = found.iter().filter_map(named).collect();
+        wanted.retain(|(name, ..)| !there.contains(name));
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "createIndexes", name);
         bson::nested(out, ARRAY, "indexes", |out| {
-            // Sparse: documents without an expiry have no entry in it and cost nothing.
-            bson::nested(out, DOCUMENT, "0", |out| {
-                bson::nested(out, DOCUMENT, "key", |out| bson::int32(out, EXPIRY, 1));
-                bson::text(out, "name", "storebench_expiry");
-                bson::int32(out, "expireAfterSeconds", 0);
-                bson::boolean(out, "sparse", true);
-            });
             let mut digits = itoa::Buffer::new();
-            for (number, fields) in (1_u32..).zip(&collection.indexes) {
+            for (number, (name, fields, expires)) in wanted.iter().enumerate() {
                 bson::nested(out, DOCUMENT, digits.format(number), |out| {
                     bson::nested(out, DOCUMENT, "key", |out| fields.iter().for_each(|f| bson::int32(out, f, 1)));
-                    bson::text(out, "name", &format!("{}_1", fields.join("_1_")));
+                    bson::text(out, "name", name);
+                    if *expires {
+                        // Sparse: documents without an expiry have no entry in it and cost nothing.
+                        bson::int32(out, "expireAfterSeconds", 0);
+                        bson::boolean(out, "sparse", true);
+                    }
                 });
             }
         });

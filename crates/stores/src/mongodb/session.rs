@@ -12,6 +12,7 @@ use storebench_study::workload::Body;
 
 use super::asked;
 use super::commands::{Builder, Collection, Tails};
+use super::control::Dialect;
 use super::job::{Begin, Job, Step};
 use super::lane::{Awaited, Lane};
 use super::transaction::{Next, Transaction};
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     pub(super) read_only: bool,
     /// Whether the servers have transactions.
     pub(super) transactions: bool,
+    pub(super) dialect: Dialect,
     pub(super) orphans: Arc<Orphans>,
 }
 
@@ -150,7 +152,9 @@ impl MongoSession {
         let position = request.collection.position();
         let collection = collection_of(request, &shared.collections, shared.read_only)?;
         let kind = request.op.kind();
-        if collection.body == Body::Counter && kind == OpKind::Page {
+        let no_list = collection.body == Body::Counter && kind == OpKind::Page;
+        let no_expiry = shared.dialect == Dialect::FerretDb1 && kind == OpKind::Touch;
+        if no_list || no_expiry {
             return Err(OpError::unsupported());
         }
         let place = &mut places[place];
@@ -162,6 +166,7 @@ impl MongoSession {
             most_document_bytes: limits.most_document_bytes,
             most_message_bytes: limits.most_message_bytes,
             most_writes: limits.most_writes,
+            most_updates: if shared.dialect == Dialect::FerretDb1 { 1 } else { limits.most_writes },
             draw: &mut || draw(revisions).cast_signed(),
             now_ms: now_ms(),
         };

@@ -119,7 +119,8 @@ pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<boo
     .await
 }
 
-/// Draws keys with `$sample`. The server chooses them; `seed` only decides their order.
+/// Draws keys with `$sample`; where the server has no such stage, from all keys, of which every `n`th is kept. The server
+/// chooses them; `seed` only decides their order.
 pub(super) async fn sample(
     desk: &mut Desk<'_>,
     collection: &Collection,
@@ -142,15 +143,58 @@ pub(super) async fn sample(
         });
         bson::nested(out, DOCUMENT, "cursor", |_| {});
     };
-    let found = desk.all(&collection.database, &format!("sample `{}`", collection.name), command).await?;
+    let doing = format!("sample `{}`", collection.name);
+    let key = |document: &[u8]| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned());
     // `$sample` may return a document twice.
-    let keys: BTreeSet<String> = found
-        .iter()
-        .filter_map(|document| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned()))
-        .collect();
-    let mut keys: Vec<String> = keys.into_iter().take(at_most).collect();
+    let mut drawn = BTreeSet::new();
+    let mut keys =
+        match desk.each(&collection.database, &doing, command, |document| drawn.extend(key(document))).await? {
+            Ok(()) => drawn.into_iter().collect(),
+            Err(told) if told.is_lacking() => {
+                let all = |out: &mut Vec<u8>| {
+                    bson::text(out, "find", &collection.name);
+                    bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
+                };
+                let mut spread = Spread::new(at_most);
+                let add = |document: &[u8]| key(document).into_iter().for_each(|key| spread.add(key));
+                let read = desk.each(&collection.database, &doing, all, add).await?;
+                read.map_err(|told| told.control(&desk.place(), &doing))?;
+                spread.kept
+            }
+            Err(told) => return Err(told.control(&desk.place(), &doing)),
+        };
     shuffle(&mut keys, seed);
+    keys.truncate(at_most);
     Ok(keys)
+}
+
+/// Every `n`th of the keys that are added, so that at least `at_most` of many are kept, and at most twice as many.
+struct Spread {
+    at_most: usize,
+    every: usize,
+    seen: usize,
+    kept: Vec<String>,
+}
+
+impl Spread {
+    fn new(at_most: usize) -> Self {
+        Self { at_most, every: 1, seen: 0, kept: Vec::new() }
+    }
+
+    fn add(&mut self, key: String) {
+        if self.seen.is_multiple_of(self.every) {
+            self.kept.push(key);
+            if self.kept.len() >= self.at_most.saturating_mul(2) {
+                let mut nth = 0;
+                self.kept.retain(|_| {
+                    nth += 1;
+                    nth % 2 == 1
+                });
+                self.every *= 2;
+            }
+        }
+        self.seen += 1;
+    }
 }
 
 /// The plan in the answer to `explain`.

@@ -49,7 +49,13 @@ fn take(bytes: &[u8]) {
             Op::Prefix { prefix: "a", limit: 3 },
             Op::Scan { start: "a", end: Some("b"), limit: 3 },
         ];
-        let layout = CollectionLayout { name: "c".into(), body: kind, indexes: Vec::new(), existing: None };
+        let layout = CollectionLayout {
+            name: "c".into(),
+            body: kind,
+            indexes: Vec::new(),
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        };
         let target = Target {
             path: "/databases/x".into(),
             collections: vec![Collection::ours(&layout)],

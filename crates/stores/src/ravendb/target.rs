@@ -166,7 +166,13 @@ mod tests {
     #[test]
     fn an_index_is_named_and_written_so_that_ravendb_compiles_it() {
         let indexes = vec![vec!["user".to_owned(), "a b".to_owned()], vec!["class".into()], vec!["id".into()]];
-        let layout = CollectionLayout { name: "users-books".into(), body: Body::Json, indexes, existing: None };
+        let layout = CollectionLayout {
+            name: "users-books".into(),
+            body: Body::Json,
+            indexes,
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        };
         let definition = index_definition(&layout, &layout.indexes[0]);
         assert_eq!(definition["Name"], "Storebench/users-books/0-user-a_b");
         assert_eq!(

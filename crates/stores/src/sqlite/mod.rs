@@ -418,8 +418,13 @@ mod tests {
                 writer: Arc::default(),
                 ready: Mutex::new(None),
             };
-            let layout =
-                CollectionLayout { name: collection.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+            let layout = CollectionLayout {
+                name: collection.into(),
+                body: Body::Json,
+                indexes: Vec::new(),
+                existing: None,
+                uses: storebench_engine::store::Uses::ALL,
+            };
             store.prepare(&Layout { collections: vec![layout] }, how).unwrap();
             let connection = open::open_writable(&store.path).unwrap();
             session::set_durability(&connection, Durability::OS, store.ready().unwrap().ours).unwrap();

@@ -77,6 +77,7 @@ mod tests {
             body: Body::Json,
             indexes: Vec::new(),
             existing: Some(existing),
+            uses: storebench_engine::store::Uses::ALL,
         })
     }
 

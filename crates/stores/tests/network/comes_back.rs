@@ -63,8 +63,13 @@ fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, r
     let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let collection = &study.collections["documents"];
-    let layout =
-        CollectionLayout { name: "documents".into(), body: collection.body, indexes: Vec::new(), existing: None };
+    let layout = CollectionLayout {
+        name: "documents".into(),
+        body: collection.body,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     store.prepare(&Layout { collections: vec![layout] }, Prepare::Fresh).unwrap();
     let plan = PhasePlan::resolve(&study, &study.phases[0], &catalog, &store.capabilities()).unwrap();
     let restarted_ns = Arc::new(AtomicU64::new(0));

@@ -35,7 +35,13 @@ fn store(url: &str) -> Arc<dyn AnyStore> {
 }
 
 fn layout() -> Layout {
-    let collection = |name: &str, body, indexes| CollectionLayout { name: name.into(), body, indexes, existing: None };
+    let collection = |name: &str, body, indexes| CollectionLayout {
+        name: name.into(),
+        body,
+        indexes,
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     Layout {
         collections: vec![
             collection("documents", Body::Json, vec![vec!["user".to_owned()]]),
@@ -421,7 +427,13 @@ fn without_durable_writes_of_the_server_only_none_is_guaranteed() {
 fn an_increment_beyond_the_range_was_done() {
     let fake = fake(FakeOptions::default());
     let store = store(&fake.url());
-    let counters = CollectionLayout { name: "counters".into(), body: Body::Counter, indexes: vec![], existing: None };
+    let counters = CollectionLayout {
+        name: "counters".into(),
+        body: Body::Counter,
+        indexes: vec![],
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
     let mut c = caller(&store, &options());
     let add = Op::Counter { key: "a", delta: 1, initial: i64::MAX };
@@ -513,6 +525,21 @@ fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not(clien
     assert_eq!(reply.rejects[0].error.kind, ErrorKind::Refused);
     let error = upsert(&mut c, &"k".repeat(247)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+}
+
+#[test]
+fn a_primary_index_is_made_where_it_is_used_or_asked_for() {
+    let fake = fake(FakeOptions::default());
+    let mut layout = layout();
+    layout.collections.iter_mut().for_each(|collection| collection.uses.key_order = false);
+    let scan = |url: &str| {
+        let store = store(url);
+        store.prepare(&layout, Prepare::Keep).unwrap();
+        call(&mut caller(&store, &options()), Op::Scan { start: "", end: None, limit: 10 }).map(drop)
+    };
+    let refused = scan(&fake.url()).unwrap_err();
+    assert!(refused.message.contains("index"), "{refused:?}");
+    scan(&format!("{}?keys=index", fake.url())).unwrap();
 }
 
 #[test]

@@ -23,7 +23,15 @@ pub(crate) type Answer = Result<OwnedReply, OpError>;
 /// A layout with one collection of JSON, `documents`.
 pub(crate) fn layout() -> Layout {
     let name = "documents".to_owned();
-    Layout { collections: vec![CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing: None }] }
+    Layout {
+        collections: vec![CollectionLayout {
+            name,
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        }],
+    }
 }
 
 /// The same for existing keys with a prefix.

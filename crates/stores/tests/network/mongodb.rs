@@ -61,6 +61,51 @@ impl Other {
     }
 }
 
+/// The indexes of `books` after a study that uses just this, and after one whose documents may also expire.
+fn indexes_made(server: &Server) -> [Vec<String>; 2] {
+    let store = open(&format!("{}/uses", server.url));
+    let prepared = |expiry, indexes: &[&str], how| {
+        let mut layout = layout("books", None);
+        layout.collections[0].uses.expiry = expiry;
+        layout.collections[0].indexes = indexes.iter().map(|field| vec![(*field).to_owned()]).collect();
+        store.prepare(&layout, how).unwrap();
+        let mut made = Other::new(&server.url).0.indexes("uses", "books").unwrap();
+        made.sort();
+        made
+    };
+    prepared(false, &[], Prepare::Fresh);
+    let made = [prepared(false, &["user", "n"], Prepare::Keep), prepared(true, &["user", "n", "flag"], Prepare::Keep)];
+    store.remove().unwrap();
+    made
+}
+
+#[test]
+fn only_indexes_that_the_study_uses_are_made() {
+    let made = indexes_made(&Server::start("nx-27017"));
+    // nx-27017 gives them names of its own: those of two members, and with an expiry those of three and its own.
+    assert_eq!((made[0].len(), made[1].len()), (3, 5), "{made:?}");
+    // FerretDB has no TTL indexes.
+    let made = indexes_made(&Server::start("ferretdb"));
+    assert_eq!(made[0], ["_id_", "n_1", "user_1"]);
+    assert_eq!(made[1], ["_id_", "flag_1", "n_1", "user_1"]);
+}
+
+#[test]
+fn ferretdb_samples_a_collection_without_the_stage_for_it() {
+    let server = Server::start("ferretdb");
+    Other::new(&server.url).insert("theirs", "books", (0..5_000).map(|n| doc! { "_id": format!("{n:05}") }).collect());
+    let store = open(&format!("{}/theirs", server.url));
+    store.prepare(&layout("theirs", Some("books")), Prepare::ReadOnly).unwrap();
+    for (at_most, expected) in [(100, 100), (10_000, 5_000)] {
+        let keys = store.sample_keys(CollectionId(0), at_most, 7).unwrap();
+        let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+        assert_eq!((keys.len(), distinct.len()), (expected, expected));
+        // They come from all over it.
+        assert!(keys.iter().any(|key| key.as_str() < "00500") && keys.iter().any(|key| key.as_str() > "04500"));
+    }
+    assert!(!store.capabilities().operations.iter().any(|(kind, _)| *kind == storebench_engine::store::OpKind::Touch));
+}
+
 #[test]
 fn the_official_bson_and_this_driver_read_each_other() {
     let server = Server::start("nx-27017");

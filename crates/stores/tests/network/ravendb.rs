@@ -32,6 +32,7 @@ fn layout(name: &str) -> Layout {
             body: Body::Json,
             indexes: vec![vec!["user".into()]],
             existing: None,
+            uses: storebench_engine::store::Uses::ALL,
         }],
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 #[path = "../report/mod.rs"]
 mod report;
 
-pub(crate) use report::conforms;
+pub(crate) use report::{conforms, conforms_but};
 
 /// A server that runs until this value is dropped.
 pub(crate) struct Server {

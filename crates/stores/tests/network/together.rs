@@ -17,7 +17,13 @@ use crate::proxy::interrupting;
 use crate::server::Server;
 
 fn layout(name: &str) -> Layout {
-    let collection = CollectionLayout { name: name.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    let collection = CollectionLayout {
+        name: name.into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     Layout { collections: vec![collection] }
 }
 

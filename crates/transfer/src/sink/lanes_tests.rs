@@ -10,7 +10,13 @@ use crate::session::{self, SessionRequest};
 fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Lanes<'_>) -> T) -> T {
     let memory = MemoryStore::new();
     let store: &dyn AnyStore = &memory;
-    let layout = CollectionLayout { name: "books".into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    let layout = CollectionLayout {
+        name: "books".into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     store.prepare(&Layout { collections: vec![layout] }, Prepare::Fresh).unwrap();
     let durability =
         store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));

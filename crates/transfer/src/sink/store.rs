@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
     AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, DurabilityRequest, Existing, Layout, LocalFuture,
-    OpKind, Owner, Prepare, StoreError,
+    OpKind, Owner, Prepare, StoreError, Uses,
 };
 use storebench_study::workload::Body;
 
@@ -317,6 +317,7 @@ impl StoreSink {
             body: options.verb.body(),
             indexes: Vec::new(),
             existing: options.existing.clone(),
+            uses: Uses { expiry: options.kinds(false).contains(&OpKind::Touch), ..Uses::ALL },
         };
         store.prepare(&Layout { collections: vec![layout] }, how).map_err(|error| {
             let error = match error {

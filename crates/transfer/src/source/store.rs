@@ -243,7 +243,13 @@ fn ranges(bounds: Vec<String>) -> Vec<Split> {
 fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> Result<(), StoreError> {
     let StoreSourceOptions { collection, key, body, .. } = options;
     let existing = theirs.then(|| Existing { name: collection.clone(), key: key.clone(), body: body.clone() });
-    let layout = CollectionLayout { name: collection.clone(), body: Body::Json, indexes: Vec::new(), existing };
+    let layout = CollectionLayout {
+        name: collection.clone(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     store.prepare(&Layout { collections: vec![layout] }, Prepare::ReadOnly)
 }
 

@@ -12,8 +12,13 @@ use super::*;
 /// A store whose second collection is `books`.
 fn prepared() -> Arc<dyn AnyStore> {
     let store = memory();
-    let layout =
-        |name: &str| CollectionLayout { name: name.into(), body: Body::Json, indexes: Vec::new(), existing: None };
+    let layout = |name: &str| CollectionLayout {
+        name: name.into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     store.prepare(&Layout { collections: vec![layout("users"), layout("books")] }, Prepare::Fresh).unwrap();
     store
 }

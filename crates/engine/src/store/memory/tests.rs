@@ -20,7 +20,15 @@ use storebench_study::workload::Body;
 
 fn layout(body: Body, index: Option<&str>) -> Layout {
     let indexes = index.iter().map(|field| vec![(*field).to_owned()]).collect();
-    Layout { collections: vec![CollectionLayout { name: "c".into(), body, indexes, existing: None }] }
+    Layout {
+        collections: vec![CollectionLayout {
+            name: "c".into(),
+            body,
+            indexes,
+            existing: None,
+            uses: crate::store::Uses::ALL,
+        }],
+    }
 }
 
 fn open(store: &MemoryStore, clock: &FakeClock) -> Result<MemorySession, StoreError> {

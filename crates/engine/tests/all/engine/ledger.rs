@@ -124,6 +124,7 @@ fn a_ledger_follows_inserts_deletes_and_what_was_loaded_and_left_alone() {
         body: storebench_study::workload::Body::Json,
         indexes: Vec::new(),
         existing: None,
+        uses: storebench_engine::store::Uses::ALL,
     }];
     store.prepare(&Layout { collections }, Prepare::Fresh).unwrap();
     let report = lab.run(&store, 1).ledger.unwrap();

@@ -69,6 +69,7 @@ impl Lab {
                 body: c.body,
                 indexes: c.index.clone(),
                 existing: None,
+                uses: storebench_engine::store::Uses::ALL,
             })
             .collect();
         store.prepare(&Layout { collections }, Prepare::Fresh).unwrap();

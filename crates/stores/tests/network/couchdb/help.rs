@@ -20,14 +20,28 @@ use storebench_study::workload::Body;
 /// A layout with one collection of JSON with this name, indexed by `user`.
 pub(super) fn layout(name: &str) -> Layout {
     let indexes = vec![vec!["user".to_owned()]];
-    Layout { collections: vec![CollectionLayout { name: name.into(), body: Body::Json, indexes, existing: None }] }
+    Layout {
+        collections: vec![CollectionLayout {
+            name: name.into(),
+            body: Body::Json,
+            indexes,
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        }],
+    }
 }
 
 /// A layout that reads an existing database.
 pub(super) fn existing(database: &str) -> Layout {
     let existing = Some(Existing { name: database.into(), key: None, body: None });
     Layout {
-        collections: vec![CollectionLayout { name: "theirs".into(), body: Body::Json, indexes: Vec::new(), existing }],
+        collections: vec![CollectionLayout {
+            name: "theirs".into(),
+            body: Body::Json,
+            indexes: Vec::new(),
+            existing,
+            uses: storebench_engine::store::Uses::ALL,
+        }],
     }
 }
 

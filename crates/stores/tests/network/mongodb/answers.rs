@@ -43,7 +43,13 @@ fn increments_and_touches_draw_a_revision_of_their_own() {
         (name == "findAndModify").then(|| doc! { "ok": 1.0, "value": { "_id": "k", "n": 7_i64, "_sb_rev": 1_i64 } })
     });
     let store = open(&format!("mongodb://127.0.0.1:{port}/d?replicaSet=rs"));
-    let collection = |body| CollectionLayout { name: "c".into(), body, indexes: vec![], existing: None };
+    let collection = |body| CollectionLayout {
+        name: "c".into(),
+        body,
+        indexes: vec![],
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
     let mut drawn = Vec::new();
     for body in [Body::Counter, Body::Json] {
         store.prepare(&Layout { collections: vec![collection(body)] }, Prepare::Fresh).unwrap();

@@ -15,7 +15,15 @@ use storebench_study::workload::Body;
 pub(crate) fn layout(name: &str, existing: Option<&str>) -> Layout {
     let existing = existing.map(|name| Existing { name: name.into(), key: None, body: None });
     let indexes = if existing.is_some() { vec![] } else { vec![vec!["user".to_owned()]] };
-    Layout { collections: vec![CollectionLayout { name: name.into(), body: Body::Json, indexes, existing }] }
+    Layout {
+        collections: vec![CollectionLayout {
+            name: name.into(),
+            body: Body::Json,
+            indexes,
+            existing,
+            uses: storebench_engine::store::Uses::ALL,
+        }],
+    }
 }
 
 pub(crate) fn options() -> SessionOptions {

@@ -95,8 +95,13 @@ fn what_others_add_to_ours_survives() {
 pub(super) fn existing(name: &str, key: Option<&str>, body: Option<&str>) -> Layout {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let existing = Existing { name: name.into(), key: owned(key), body: owned(body) };
-    let collection =
-        CollectionLayout { name: "theirs".into(), body: Body::Json, indexes: Vec::new(), existing: Some(existing) };
+    let collection = CollectionLayout {
+        name: "theirs".into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: Some(existing),
+        uses: storebench_engine::store::Uses::ALL,
+    };
     Layout { collections: vec![collection] }
 }
 

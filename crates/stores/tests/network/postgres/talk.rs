@@ -23,6 +23,7 @@ pub(super) fn layout(name: &str) -> Layout {
             body: Body::Json,
             indexes: vec![vec!["user".into()]],
             existing: None,
+            uses: storebench_engine::store::Uses::ALL,
         }],
     }
 }
