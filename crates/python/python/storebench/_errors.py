@@ -13,7 +13,7 @@ class StorebenchError(Exception):
 
 
 class DataLost(StorebenchError):
-    """Data were lost, wrong or not verifiable, or another failure occurred (exit code 1)."""
+    """Data were lost, wrong, or could not be read back (the message says which), or another failure occurred (exit code 1)."""
 
 
 class BadInput(StorebenchError, ValueError):

@@ -33,7 +33,8 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
-        let (what, checks) = (data_trouble(&result.trials).unwrap_or("the measurement is invalid"), named(&invalid));
+        let (what, checks) = (data_trouble(&result.trials), named(&invalid));
+        let what = what.unwrap_or_else(|| "the measurement is invalid".to_owned());
         let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
         (format!("{what}: {checks}{}.", also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
@@ -118,6 +119,14 @@ mod tests {
         let wrong = told(|p| p.ops[0].wrong = 1);
         assert!(wrong.starts_with("Wrong data was returned: "), "{wrong}");
         let unread = told(|p| p.ledger = Some(LedgerReport { keys: 9, unverifiable: 9, ..LedgerReport::default() }));
+        assert!(unread.contains("(unread-writes)") && !unread.contains("lost"), "{unread}");
+        let both = LedgerReport { keys: 9, lost: 1, gone: 1, unverifiable: 8, ..LedgerReport::default() };
+        let mut result = run(|_| ());
+        result.trials[0].phases[1].ledger = Some(both);
+        result.checks = judge(&result);
+        let both = worth(&result).0;
+        let told = "Acknowledged data was lost, and other acknowledged data could not be read back: ";
+        assert!(both.starts_with(told) && both.contains("(unread-writes)"), "{both}");
         assert!(unread.starts_with("Acknowledged data could not be read back, so it is unknown"), "{unread}");
     }
 

@@ -22,8 +22,8 @@ use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
 
-/// Checks on lost or wrong data.
-const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
+/// Checks on lost, unread or wrong data.
+const SPOILED: [&str; 3] = ["lost-writes", "unread-writes", "wrong-content"];
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -179,7 +179,7 @@ fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration,
             return Err(CompareError::Nothing(format!("{label} has no complete trial; run it again")));
         };
         let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
-        // Lost or wrong data are reported even for excluded trials.
+        // Such data are reported even for excluded trials.
         let ours = |v: &CheckResult| match v.trial {
             None => true,
             Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&of.trials, number),

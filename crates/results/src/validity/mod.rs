@@ -17,7 +17,7 @@ mod unlike;
 
 pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
-pub(crate) use guarantee::{forbidden, ledger_allowed, lost_writes};
+pub(crate) use guarantee::{forbidden, ledger_allowed, lost_writes, unread};
 pub use judge::{data_trouble, exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
