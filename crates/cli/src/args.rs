@@ -9,7 +9,7 @@ mod init;
 mod parts;
 mod report;
 
-pub(crate) use compare::{CompareArgs, CompareFormat};
+pub(crate) use compare::{CompareArgs, CompareFormat, Undecided};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;

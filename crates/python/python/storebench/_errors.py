@@ -29,7 +29,7 @@ class Unreachable(StorebenchError, ConnectionError):
 
 
 class InvalidMeasurement(StorebenchError):
-    """The figures do not measure the store, or a gate is inconclusive (exit codes 4 and 5)."""
+    """The figures do not measure the store, or a gate is undecided (exit codes 4 and 5)."""
 
     code = 4
 

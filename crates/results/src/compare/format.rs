@@ -224,9 +224,8 @@ pub fn unmatched(result: &CompareResult) -> Vec<String> {
 pub fn outcome(outcome: GateOutcome) -> &'static str {
     match outcome {
         GateOutcome::Passed => "passed",
-        GateOutcome::Inconclusive => "inconclusive",
         GateOutcome::Failed => "FAILED",
-        GateOutcome::NotJudged => "not judged",
+        GateOutcome::Undecided => "undecided",
         GateOutcome::TooWeak => "TOO WEAK",
     }
 }

@@ -36,6 +36,8 @@ pub struct CompareRequest<'a> {
     pub gates: &'a [Gate],
     /// The change that every gate must be able to detect, as a share.
     pub must_detect: Option<f64>,
+    /// Whether undecided gates end with exit code 0.
+    pub undecided_passes: bool,
     /// Whether to compare runs even if they are partial or not comparable.
     pub anyway: bool,
 }
@@ -80,6 +82,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         pairs,
         unmatched: matched.unmatched.into_iter().chain(request.sides.iter().flat_map(Source::incomplete)).collect(),
         must_detect: request.must_detect,
+        undecided_passes: request.undecided_passes,
         gates,
     })
 }
