@@ -91,6 +91,7 @@ fn found(result: &RunResult) -> (String, bool) {
         told.extend(cost::of_stores(result));
     }
     told.extend(failures::failures(result));
+    told.extend(phases::uncounted(result));
     told.extend(left_out::left_out(result));
     if whole > 0 {
         told.extend(consistency::seen(result));

@@ -41,6 +41,9 @@ pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &configurations, phase)).collect()
 }
 
+/// The ratio of a configuration that shares too few rounds with the others.
+const NOT_COMPARED: &str = "not enough rounds";
+
 /// The most operations of a phase that get columns of their own for their times.
 const MOST_APART: usize = 5;
 
@@ -108,7 +111,8 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
             row.push(over(found, *show, lacking(result, configuration, phase, measure, is_time)));
             if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
-                row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
+                let without = if configuration.apart { NOT_COMPARED } else { "" };
+                row.push(Cell { text: to_first.map_or_else(|| without.to_owned(), |f| ratio(&f)), figure: to_first });
             }
         }
         if disk {

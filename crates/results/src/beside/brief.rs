@@ -4,7 +4,8 @@ use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::{short_names, shown_value};
 
 use super::{
-    Compared, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over, unlike_operations,
+    Compared, NOT_COMPARED, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over,
+    unlike_operations,
 };
 use crate::answer::phases_told;
 use crate::configurations::configuration_of;
@@ -83,10 +84,10 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     }
     let mut sorted = configurations.to_vec();
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
-        // A configuration that lacks the figure in a trial sorts after those that have it in every trial.
+        // One that lacks the figure in a trial, or is not compared, sorts after the others.
         let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
-            Some(found) if *kind == ColumnKind::Less => (!is_whole(found), found.figure.value),
-            Some(found) => (!is_whole(found), -found.figure.value),
+            Some(found) if *kind == ColumnKind::Less => (of.apart || !is_whole(found), found.figure.value),
+            Some(found) => (of.apart || !is_whole(found), -found.figure.value),
             None => (true, f64::INFINITY),
         };
         sorted.sort_by(|a, b| {
@@ -156,6 +157,7 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
                     ops(best) == ops(configuration)
                 });
                 row.push(match to_best {
+                    Some(_) if configuration.apart => NOT_COMPARED.into(),
                     Some(_) if !alike => "other operations".into(),
                     Some((best, own)) => to_the_best(best, own, best_is_first),
                     None => Cell::default(),
