@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 
 use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
+use crate::human::{bytes, duration, is_useless, percent, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
@@ -264,10 +264,8 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN && is_central(estimate) => format!("{text} ±{}", percent(half)),
-        (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
-            format!("{text} [{}, {}]", show(low), show(high))
-        }
-        (_, Some(_), Some(_)) => format!("{text} (wide interval)"),
+        _ if is_useless(estimate) => format!("{text} (wide interval)"),
+        (_, Some(low), Some(high)) => format!("{text} [{}, {}]", show(low), show(high)),
         _ => text,
     }
 }
