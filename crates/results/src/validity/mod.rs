@@ -26,6 +26,11 @@ pub(crate) fn in_short(check: &str) -> Option<&'static str> {
     checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
 }
 
+/// The place of a check in the order of all checks, of which the worst come first. Checks of other versions come last.
+pub(crate) fn rank(check: &str) -> usize {
+    checks::CHECKS.iter().position(|known| known.name == check).unwrap_or(usize::MAX)
+}
+
 /// Whether the answer of a run itself depends on a check, not only its accuracy.
 pub(crate) fn is_of_the_answer(check: &str) -> bool {
     checks::CHECKS.iter().any(|known| known.name == check && known.of_the_answer)
