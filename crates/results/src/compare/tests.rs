@@ -209,6 +209,11 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
         }
         let result = compared(&of, &[]).unwrap();
         let pair = &result.pairs[0];
+        for figure in pair.figures.iter().filter(|f| f.measure == "cost") {
+            // Three decimals would show nothing.
+            let shown = format::value(figure, &Estimate { value: 0.000_421_8, ..figure.a });
+            assert_eq!(shown, "0.0004218 a million");
+        }
         (pair.figures.iter().any(|f| f.measure == "cost"), pair.notes.iter().any(|note| note.contains("cost")))
     };
     assert_eq!(notes("USD", 1.0), (true, false));
