@@ -262,7 +262,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__compare)
-            opts="-o -h --baseline --save-baseline --force --keep-newest --baselines --threshold --fail-on --must-detect --anyway --all --format --output --json --help"
+            opts="-o -h --baseline --save-baseline --force --keep-newest --baselines --threshold --fail-on --undecided --must-detect --anyway --all --format --output --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -290,6 +290,10 @@ _storebench() {
                     ;;
                 --fail-on)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --undecided)
+                    COMPREPLY=($(compgen -W "fail pass" -- "${cur}"))
                     return 0
                     ;;
                 --must-detect)

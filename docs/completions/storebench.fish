@@ -138,8 +138,10 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l save-b
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l keep-newest -d 'With --save-baseline, remove all but so many runs of the baseline: the newest, with this one' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l baselines -d 'Folder with the baselines' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l threshold -d 'Treat differences within this percentage as too small to matter' -r
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-on -d 'Exit with 1 if the entire interval of B/A is beyond a limit: \'[PHASE.][OP.]MEASURE > +5%\', or < -5%, or > x1.05; repeatable' -r
-complete -c storebench -n "__fish_storebench_using_subcommand compare" -l must-detect -d 'Exit with 4 if a gate could not have detected a change of this percentage' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l fail-on -d 'Exit with 1 if the entire interval of B/A is beyond a limit, and with 5 unless it is within it: \'[PHASE.][OP.]MEASURE > +5%\', or < -5%, or > x1.05; repeatable' -r
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l undecided -d 'What an undecided gate does to the exit code' -r -f -a "fail\t'Exit with 5'
+pass\t'Exit with 0'"
+complete -c storebench -n "__fish_storebench_using_subcommand compare" -l must-detect -d 'Exit with 4 if an undecided gate could not have detected a change of this percentage' -r
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -l format -d 'Output format' -r -f -a "text\t'For a terminal'
 markdown\t'For a comment on a pull request'
 json\t'One document with all figures'"

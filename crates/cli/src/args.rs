@@ -9,7 +9,7 @@ mod init;
 mod parts;
 mod report;
 
-pub(crate) use compare::{CompareArgs, CompareFormat};
+pub(crate) use compare::{CompareArgs, CompareFormat, Undecided};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
@@ -34,7 +34,7 @@ use crate::bench_study::{CompressText, MixText, RateText, WorkersText};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    data lost, wrong or not verifiable
+  1    data lost, wrong, or could not be read back
   2    invalid input; nothing was started
   3    store unreachable
   4    measurement invalid (see its checks) or cut short

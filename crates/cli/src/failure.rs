@@ -11,7 +11,7 @@ use storebench_study::workload::StudyErrors;
 
 use crate::output::colours_on;
 
-/// Data lost, wrong or not verifiable, or a verb that failed before it finished.
+/// Data lost, wrong, or could not be read back, or a verb that failed before it finished.
 pub(crate) const SPOILED: u8 = 1;
 /// Bad input: nothing was started.
 pub(crate) const BAD_INPUT: u8 = 2;

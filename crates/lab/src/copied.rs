@@ -2,6 +2,7 @@
 //! compared.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use storebench_engine::measure::PhaseRecord;
@@ -13,6 +14,7 @@ use storebench_results::{
 };
 
 use crate::environment::this_machine;
+use crate::wall;
 
 /// The checks that apply to a copy. The others check how well a store was measured; a copy draws no keys and verifies
 /// documents differently.
@@ -89,7 +91,9 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
     }];
     let phase = gather_phase(record, &collections, &capabilities, None);
     let began = phase.began.clone();
+    let (ended, set_back) = wall::ended(&began, Duration::from_nanos(phase.elapsed_ns), jiff::Timestamp::now());
     let mut notes: Vec<String> = capabilities.notes.iter().map(|note| (*note).to_owned()).collect();
+    notes.extend(set_back);
     if copied.before > 0 {
         notes.push(format!("an earlier process wrote {} documents of this copy", copied.before));
     }
@@ -121,7 +125,7 @@ fn result(folder: &Path, copied: &Copied<'_>) -> RunResult {
             name: "copy".to_owned(),
             title: title.clone(),
             began,
-            ended: Some(jiff::Timestamp::now().to_string()),
+            ended: Some(ended),
             storebench_version: env!("CARGO_PKG_VERSION").to_owned(),
             storebench_commit: copied.commit.map(str::to_owned),
             scale: 1.0,

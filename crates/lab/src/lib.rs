@@ -14,4 +14,5 @@ mod sync;
 #[cfg(test)]
 mod testing;
 pub mod verify;
+mod wall;
 pub mod workers;

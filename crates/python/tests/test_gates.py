@@ -22,15 +22,31 @@ def calm(run: storebench.Run, **figures: dict[str, Any]) -> storebench.Run:
     return storebench.Run(result)
 
 
-def test_a_gate_passes_and_fails_by_its_figures(short: storebench.Run) -> None:
-    run = calm(short, bench__read__response__p99={"value": 2e6, "low": None, "high": None})
+def test_a_gate_passes_fails_or_is_undecided_by_its_figures(short: storebench.Run) -> None:
+    run = calm(
+        short,
+        bench__read__response__p99={"value": 2e6, "low": 1.9e6, "high": 2.1e6},
+        bench__read__throughput={"value": 1e3, "low": 990.0, "high": 1010.0},
+    )
     assert storebench.gate(run, "read.response.p99 < 5ms", "bench.read.response.p99 > 1ms") is run
-    with pytest.raises(storebench.GateFailed, match=r"read.response.p99 is 2,000,000, the limit is 1,000,000"):
+    with pytest.raises(storebench.GateFailed, match=r"failed: .*read.response.p99 is 2,000,000 \[1,900,000, 2,100,000\], the limit is 1,000,000"):
         storebench.gate(run, "read.response.p99 < 1ms")
     # The whole interval has to meet it.
     wide = calm(short, bench__read__response__p99={"value": 2e6, "low": 1e6, "high": 6e6})
-    with pytest.raises(storebench.GateFailed, match="includes the limit 5,000,000, so it cannot be judged"):
+    said = r"undecided: .*the limit is 5,000,000: the limit is inside the interval; about 2 rounds would decide it"
+    with pytest.raises(storebench.GateUndecided, match=said) as caught:
         storebench.gate(wide, "read.response.p99 < 5ms")
+    assert caught.value.code == 5
+    assert storebench.gate(wide, "read.response.p99 < 5ms", undecided="pass") is wide
+    with pytest.raises(storebench.GateUndecided, match="1,000 rounds would not decide it"):
+        storebench.gate(wide, "read.response.p99 < 2ms")
+    # One that fails is not undecided, whatever the others are.
+    with pytest.raises(storebench.GateFailed, match="undecided: .*\nfailed: "):
+        storebench.gate(wide, "read.response.p99 < 5ms", "read.response.p99 < 0.5ms", undecided="pass")
+    # A single trial saw no noise.
+    one = calm(short, bench__read__response__p99={"value": 2e6, "low": None, "high": None})
+    with pytest.raises(storebench.GateUndecided, match="a single trial has no interval; use repeats"):
+        storebench.gate(one, "read.response.p99 < 5ms")
     with pytest.raises(AssertionError, match="memory: bench.read.throughput"):
         storebench.gate(run, "read.throughput > 10M")
 
@@ -77,7 +93,7 @@ def test_a_figure_that_is_missing_somewhere_passes_no_gate(short: storebench.Run
     def refused(change: Any, says: str, condition: str = "read.response.p99 < 1min") -> None:
         run = calm(short)
         change(run.result["configurations"])
-        with pytest.raises(storebench.GateFailed, match=says):
+        with pytest.raises(storebench.GateUndecided, match=says):
             storebench.gate(run, condition)
 
     name = "bench.read.response.p99"
@@ -104,6 +120,7 @@ PROJECT = """
 STUDY = '''
 title = "Books"
 stores = ["memory:"]
+repeats = 3
 [collections.books]
 count = 100
 size = "100B"

@@ -118,25 +118,27 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
 
 /// The outcome of the gates, or without gates the number of changed figures. Then a table of the gates.
 fn answer(result: &CompareResult) -> Markup {
-    let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).count();
+    let number = |outcome| result.gates.iter().filter(|gate| gate.outcome == outcome).count();
+    let (failed, undecided) = (number(GateOutcome::Failed), number(GateOutcome::Undecided));
     let (gates, code) = (result.gates.len(), result.exit_code());
     // With an invalid run, the gates have no meaning.
     let is_weak = code == 4 && !result.is_invalid();
     let found = match (failed, gates) {
         (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
-        (0, _) if result.exit_code() == 0 => format!("No gate failed ({gates} judged)"),
+        (0, _) if code == 0 && undecided == 0 => format!("All gates passed ({gates})"),
         (0, _) if is_weak => "A gate could not have detected what it must".to_owned(),
         (0, _) if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
-        (0, _) => "A gate could not be judged".to_owned(),
+        (0, _) => format!("No gate failed, but {undecided} of {gates} undecided"),
         (n, _) => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
     let (class, word) = match result.exit_code() {
+        0 if undecided > 0 => ("caution", "undecided"),
         0 if gates > 0 => ("pass", "passed"),
         0 => ("note", "no gates"),
         1 => ("invalid", "failed"),
         4 if is_weak => ("invalid", "too weak"),
         4 => ("invalid", "invalid"),
-        _ => ("caution", "not judged"),
+        _ => ("caution", "undecided"),
     };
     let reservations = reservations(result);
     html! {
@@ -211,7 +213,7 @@ fn gates_table(result: &CompareResult) -> Markup {
         let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair_name(pair)));
         let class = match gate.outcome {
             GateOutcome::Passed => "pass",
-            GateOutcome::Inconclusive | GateOutcome::NotJudged => "caution",
+            GateOutcome::Undecided => "caution",
             GateOutcome::Failed | GateOutcome::TooWeak => "invalid",
         };
         let told = html! {

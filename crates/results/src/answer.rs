@@ -86,11 +86,11 @@ fn found(result: &RunResult) -> (String, bool) {
             told.push(phases::compared(result).unwrap_or_else(|| "Only warm-ups were measured.".to_owned()));
         }
     }
-    // A search says what each rate costs.
-    if whole > 0 && limits::searched(result).is_none() {
-        told.extend(cost::of_stores(result));
+    if whole > 0 {
+        told.extend(cost::told(result, limits::searched(result).is_some()));
     }
     told.extend(failures::failures(result));
+    told.extend(phases::uncounted(result));
     told.extend(left_out::left_out(result));
     if whole > 0 {
         told.extend(consistency::seen(result));

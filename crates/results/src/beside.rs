@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 
 use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{USELESS, bytes, duration, percent, rate, ratio};
+use crate::human::{bytes, duration, is_useless, percent, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
@@ -40,6 +40,9 @@ pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
     let phases = result.measured_phases().map(|p| p.name.as_str());
     phases.collect::<IndexSet<_>>().into_iter().map(|phase| table(result, &configurations, phase)).collect()
 }
+
+/// The ratio of a configuration that shares too few rounds with the others.
+const NOT_COMPARED: &str = "not enough rounds";
 
 /// The most operations of a phase that get columns of their own for their times.
 const MOST_APART: usize = 5;
@@ -108,7 +111,8 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
             row.push(over(found, *show, lacking(result, configuration, phase, measure, is_time)));
             if several && compared(measure) {
                 let to_first = found.and_then(|f| f.to_first);
-                row.push(Cell { text: to_first.map_or_else(String::new, |found| ratio(&found)), figure: to_first });
+                let without = if configuration.apart { NOT_COMPARED } else { "" };
+                row.push(Cell { text: to_first.map_or_else(|| without.to_owned(), |f| ratio(&f)), figure: to_first });
             }
         }
         if disk {
@@ -260,10 +264,8 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN && is_central(estimate) => format!("{text} ±{}", percent(half)),
-        (_, Some(low), Some(high)) if high.is_finite() && high <= low * USELESS => {
-            format!("{text} [{}, {}]", show(low), show(high))
-        }
-        (_, Some(_), Some(_)) => format!("{text} (wide interval)"),
+        _ if is_useless(estimate) => format!("{text} (wide interval)"),
+        (_, Some(low), Some(high)) => format!("{text} [{}, {}]", show(low), show(high)),
         _ => text,
     }
 }

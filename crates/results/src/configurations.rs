@@ -1,5 +1,7 @@
 //! Summarises configurations over their trials: each figure with its interval, and relative to the first configuration.
 
+use std::collections::BTreeSet;
+
 use indexmap::{IndexMap, IndexSet};
 
 use crate::figures::{Better, DOCUMENTS, THROUGHPUT, in_documents, of_trial};
@@ -25,12 +27,57 @@ pub(crate) struct Configuration<'a> {
     pub name: &'a str,
     /// Its trials, in the order they ran.
     pub trials: Vec<&'a TrialResult>,
+    /// The rounds that it shares with the others. `None` if it has not enough rounds to be compared.
+    rounds: Option<BTreeSet<u32>>,
 }
 
 impl<'a> Configuration<'a> {
     /// Its trials that completed.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &'a TrialResult> {
         self.trials.iter().copied().filter(|trial| is_whole(trial))
+    }
+
+    /// The trials behind its figures: those that completed, in the rounds that it shares with the others. So the order of
+    /// configurations, their figures and their ratios come from the same rounds.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &'a TrialResult> {
+        self.whole().filter(|trial| self.rounds.as_ref().is_none_or(|rounds| rounds.contains(&trial.round)))
+    }
+
+    /// Whether it completed trials, but has not enough rounds in common with the others to be compared with them.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.rounds.is_none() && self.whole().next().is_some()
+    }
+}
+
+/// Lets each configuration count in the rounds that all of them completed. One that never completed a trial does not
+/// matter. If the others share more than twice as many rounds without one of them, that one is not compared.
+fn share_rounds(configurations: &mut [Configuration<'_>]) {
+    let mut sharing: Vec<(usize, BTreeSet<u32>)> = Vec::new();
+    for (at, of) in configurations.iter_mut().enumerate() {
+        of.rounds = None;
+        let rounds: BTreeSet<u32> = of.whole().map(|trial| trial.round).collect();
+        if !rounds.is_empty() {
+            sharing.push((at, rounds));
+        }
+    }
+    loop {
+        let mut all = sharing.iter().map(|(_, rounds)| rounds.clone());
+        let Some(first) = all.next() else { return };
+        let shared = all.fold(first, |shared, rounds| &shared & &rounds);
+        let most = sharing.iter().map(|(_, rounds)| rounds.len()).max().unwrap_or(0);
+        let enough = match sharing.len() {
+            ..=2 => !shared.is_empty(),
+            _ => 2 * shared.len() >= most,
+        };
+        if enough {
+            for (at, _) in &sharing {
+                configurations[*at].rounds = Some(shared.clone());
+            }
+            return;
+        }
+        // Of equals, the last.
+        let fewest = (0..sharing.len()).rev().min_by_key(|at| sharing[*at].1.len());
+        fewest.map(|at| sharing.remove(at));
     }
 }
 
@@ -44,7 +91,13 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
         configurations.entry(configuration_of(trial)).or_default().push(trial);
     }
     configurations.retain(|_, trials| !trials.is_empty());
-    configurations.into_iter().map(|(name, trials)| Configuration { name, trials }).collect()
+    let mut all: Vec<Configuration<'_>> =
+        configurations.into_iter().map(|(name, trials)| Configuration { name, trials, rounds: None }).collect();
+    // The control counts in the same rounds.
+    all.extend(control_among(trials));
+    share_rounds(&mut all);
+    all.retain(|of| of.trials.iter().all(|trial| !trial.control));
+    all
 }
 
 /// The end of a control's name, after the name of the configuration that it repeats.
@@ -54,13 +107,13 @@ pub const CONTROL: &str = " (control)";
 pub(crate) fn controlled(result: &RunResult) -> Option<(Configuration<'_>, Configuration<'_>)> {
     let control = control_among(&result.trials)?;
     let repeated = control.name.strip_suffix(CONTROL)?;
-    let mut all = configurations_of(&result.plan, &result.trials).into_iter();
-    Some((all.find(|of| of.name == repeated)?, control))
+    let first = configurations_of(&result.plan, &result.trials).into_iter().find(|of| of.name == repeated)?;
+    Some((first.clone(), Configuration { rounds: first.rounds, ..control }))
 }
 
 fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
     let trials: Vec<&TrialResult> = trials.iter().filter(|trial| trial.control).collect();
-    trials.first().map(|first| configuration_of(first)).map(|name| Configuration { name, trials })
+    trials.first().map(|first| configuration_of(first)).map(|name| Configuration { name, trials, rounds: None })
 }
 
 /// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
@@ -77,12 +130,14 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
     let mut out = Vec::new();
     let configurations = configurations_of(plan, trials);
     let together = compared_together(&configurations);
-    for configuration in configurations.into_iter().chain(control_among(trials)) {
+    let rounds = configurations.first().and_then(|of| of.rounds.clone());
+    let control = control_among(trials).map(|control| Configuration { rounds, ..control });
+    for configuration in configurations.into_iter().chain(control) {
         let Some(any) = configuration.trials.first() else { continue };
         // It is not one of those from which a reader picks.
         let together = if any.control { 1 } else { together };
-        let whole: Vec<&TrialResult> = configuration.whole().collect();
-        let mut series = Series::of(whole.iter().copied(), |_| Vec::new());
+        let whole = configuration.whole().count();
+        let mut series = Series::of(configuration.counted(), |_| Vec::new());
         series.retain(|_, series| !series.always_too_few());
         // While a run is in progress, its first configuration may not have been measured yet.
         let base =
@@ -93,8 +148,9 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
             store: any.store.clone(),
             values: any.values.clone(),
             control: any.control,
-            trials: whole.len() as u32,
-            failed: (configuration.trials.len() - whole.len()) as u32,
+            trials: whole as u32,
+            failed: (configuration.trials.len() - whole) as u32,
+            apart: configuration.is_apart(),
             figures: series
                 .iter()
                 .map(|(name, series)| (name.clone(), series.result(in_first(name), together)))
@@ -111,7 +167,10 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
 pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     let trials = || result.trials.iter().filter(|trial| !trial.control);
     let factors: IndexSet<&str> = trials().flat_map(|t| t.values.keys()).map(String::as_str).collect();
-    let together = compared_together(&configurations_of(&result.plan, &result.trials));
+    let configurations = configurations_of(&result.plan, &result.trials);
+    let together = compared_together(&configurations);
+    let compared = configurations.iter().filter(|of| !of.is_apart());
+    let counted: BTreeSet<u32> = compared.flat_map(|of| of.counted()).map(|trial| trial.trial).collect();
     let mut out = Vec::new();
     for factor in factors {
         // Configurations that differ only in this factor, by store and the other values.
@@ -124,7 +183,7 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
         for ((store, _), trials) in groups {
             let Some((_, any)) = trials.first() else { continue };
             for figure in swept_figures(&trials, factor) {
-                let values = values_of(&trials, &figure);
+                let values = values_of(&trials, &figure, &counted);
                 if values.iter().filter(|(_, figures)| !figures.is_empty()).count() < 2 {
                     continue;
                 }
@@ -138,16 +197,16 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
     out
 }
 
-/// The figure at each value that ran, by round. Empty for a value if no trial completed, or if a completed trial lacks
-/// the figure.
-fn values_of(trials: &[(f64, &TrialResult)], figure: &str) -> Vec<Measured> {
+/// The figure at each value that ran, by round. Empty for a value if none of its trials is `counted`, or if one that is
+/// lacks the figure.
+fn values_of(trials: &[(f64, &TrialResult)], figure: &str, counted: &BTreeSet<u32>) -> Vec<Measured> {
     let mut values: Vec<Measured> = Vec::new();
     let mut lacking: Vec<f64> = Vec::new();
     for (value, trial) in trials {
         if !values.iter().any(|(known, _)| known == value) {
             values.push((*value, Vec::new()));
         }
-        if !is_whole(trial) {
+        if !counted.contains(&trial.trial) {
             continue;
         }
         let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.observed(trial.trial));

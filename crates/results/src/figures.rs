@@ -39,7 +39,7 @@ pub(crate) const DOCUMENTS: Measure = measure("documents", Better::More, "/s");
 /// The highest rate at which the study's limits are met.
 pub(crate) const RATE_WITHIN_LIMITS: Measure = measure("rate-within-limits", Better::More, "/s");
 /// Money for a million operations, by the price sheet of the run. Computed by [`crate::cost`].
-pub(crate) const COST: Measure = measure("cost", Better::Less, " a million");
+pub(crate) const COST: Measure = measure("cost", Better::Less, "a million");
 /// Bytes of the store's files after the phase.
 pub(crate) const DISK: Measure = measure("disk", Better::Less, "B");
 /// CPU time of the store's processes per operation. For an embedded store it includes the client.

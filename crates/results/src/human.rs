@@ -86,15 +86,15 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// An interval whose ends are further apart than so many times says nothing of use.
-pub(crate) const USELESS: f64 = 10.0;
+/// Whether the ends of an interval are more than tenfold apart: such an interval says nothing of use.
+pub(crate) fn is_useless(of: &Estimate) -> bool {
+    of.low.zip(of.high).is_some_and(|(low, high)| !(high.is_finite() && high <= low * 10.0))
+}
 
 /// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (wide interval)` where it is too wide to be of use.
 pub fn ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) if high > low * USELESS || high.is_nan() => {
-            format!("×{} (wide interval)", digits(ratio.value))
-        }
+        _ if is_useless(ratio) => format!("×{} (wide interval)", digits(ratio.value)),
         (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
         _ => format!("×{}", digits(ratio.value)),
     }

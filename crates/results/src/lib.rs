@@ -24,6 +24,8 @@ pub mod plan;
 pub mod power;
 mod run_folder;
 mod same_answers;
+#[cfg(test)]
+mod same_rounds_tests;
 mod series;
 pub mod stats;
 pub mod summary;

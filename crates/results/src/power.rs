@@ -43,7 +43,7 @@ const MEASURES: [&str; 5] = [".response.p99", ".response.p50", ".throughput", ".
 /// about ratios to the first one, which hold together; with one, about its figures.
 pub fn rounds_needed(run: &RunResult, within: f64) -> RoundsNeeded {
     let configurations = configurations_of(&run.plan, &run.trials);
-    let series: Vec<_> = configurations.iter().map(|of| (of.name, Series::of(of.whole(), |_| Vec::new()))).collect();
+    let series: Vec<_> = configurations.iter().map(|of| (of.name, Series::of(of.counted(), |_| Vec::new()))).collect();
     let rounds = run.trials.iter().map(|trial| trial.round).max().unwrap_or(0);
     let mut figures = Vec::new();
     let mut add = |figure: &str, configuration: &str, to: Option<&str>, found: Option<Uncertain>, together: usize| {

@@ -105,15 +105,17 @@ impl Series {
         outlying(&values).into_iter().filter_map(|(at, _)| Some(known.get(at)?.at)).collect()
     }
 
-    /// The ratio of this figure to another of the same run, over the rounds that both have. `None` if a trial lacks the
-    /// figure. There is no interval if a value is a lower bound.
+    /// The ratio of this figure to another of the same run, by rounds. `None` if a trial lacks the figure, or if they are
+    /// not of the same rounds: the ratio would not be that of the figures. There is no interval if a value is a lower
+    /// bound.
     pub(crate) fn ratio_to(&self, base: &Self) -> Option<Uncertain> {
         let pair = |point: &Point| {
             let other = base.points.iter().find(|other| other.round == point.round)?;
-            Some(point.found.zip(other.found))
+            point.found.zip(other.found)
         };
-        let pairs = self.points.iter().filter_map(pair).collect::<Option<Vec<_>>>()?;
-        Some(self.certain(paired_ratio(&pairs)?, pairs.len(), true))
+        let pairs = self.points.iter().map(pair).collect::<Option<Vec<_>>>()?;
+        let ratio = paired_ratio(&pairs).filter(|_| pairs.len() == base.points.len())?;
+        Some(self.certain(ratio, pairs.len(), true))
     }
 
     /// The figure of a run: the mean over its trials. `None` if a trial lacks it.
@@ -205,8 +207,9 @@ mod tests {
         assert_eq!(exactly(&[270.0, 265.0, 268.0]).ratio_to(&some), None);
         let none = series(&[(None, 1.0), (None, 1.0)]);
         assert_eq!((none.over_trials().trials, none.over_trials().value), (0, 0.0));
-        // A round that only one of them has is in no ratio.
-        assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0])).unwrap().estimate(1).trials, 2);
+        // Figures of different rounds have no ratio.
+        assert_eq!(exactly(&[1.0, 2.0]).ratio_to(&exactly(&[1.0, 2.0, 3.0])), None);
+        assert_eq!(exactly(&[1.0, 2.0, 3.0]).ratio_to(&exactly(&[1.0, 2.0])), None);
     }
 
     /// Capacities of 705 and 685 lie between the same two rates of a coarse search. Their ratio may be 1, or anything

@@ -7,11 +7,11 @@ use storebench_results::compare::{DEFAULT_THRESHOLD, parse_change, parse_thresho
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    no gate failed
+  0    every gate passed: the entire interval of B/A is within its limit
   1    a gate failed: the entire interval of B/A is beyond its limit
   2    invalid input: partial or incomparable runs, or a gate without a figure
   4    a run is invalid by its own checks, or a gate could not have detected what it must
-  5    a gate cannot be judged: a single trial, or a single run on a side, has no interval
+  5    a gate is undecided: its limit is inside the interval, or there is no interval
 
 Examples:
   storebench compare runs/both
@@ -42,7 +42,7 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["baseline", "fail_on", "must_detect", "threshold", "anyway", "all", "format", "json", "output"],
+        conflicts_with_all = ["baseline", "fail_on", "undecided", "must_detect", "threshold", "anyway", "all", "format", "json", "output"],
         help_heading = "Baselines"
     )]
     pub(crate) save_baseline: Option<String>,
@@ -74,12 +74,19 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "GATE",
-        help = "Exit with 1 if the entire interval of B/A is beyond a limit: '[PHASE.][OP.]MEASURE > +5%', or \
-                < -5%, or > x1.05; repeatable"
+        help = "Exit with 1 if the entire interval of B/A is beyond a limit, and with 5 unless it is within it: \
+                '[PHASE.][OP.]MEASURE > +5%', or < -5%, or > x1.05; repeatable"
     )]
     pub(crate) fail_on: Vec<String>,
 
-    /// Exit with 4 if a gate could not have detected a change of this percentage
+    /// What an undecided gate does to the exit code
+    ///
+    /// A gate is undecided if its limit is inside the interval of B/A, or if there is no interval. The output says what
+    /// would decide it, such as about how many rounds.
+    #[arg(long, value_enum, default_value = "fail", requires = "fail_on")]
+    pub(crate) undecided: Undecided,
+
+    /// Exit with 4 if an undecided gate could not have detected a change of this percentage
     ///
     /// It must detect such a change in 8 of 10 comparisons that are as noisy as this one.
     #[arg(long, value_name = "PERCENT", value_parser = parse_change, requires = "fail_on")]
@@ -106,6 +113,15 @@ pub(crate) struct CompareArgs {
     /// Print one JSON document; same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
+}
+
+/// What an undecided gate does to the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Undecided {
+    /// Exit with 5
+    Fail,
+    /// Exit with 0
+    Pass,
 }
 
 /// Output format of a comparison.

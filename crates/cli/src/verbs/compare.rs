@@ -7,7 +7,7 @@ use storebench_results::compare::{
 use storebench_report::{Recorded, compare_page};
 use storebench_results::human::plural;
 
-use crate::args::{CompareArgs, CompareFormat};
+use crate::args::{CompareArgs, CompareFormat, Undecided};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
 use crate::outputs::{refuse_existing, write_text};
@@ -29,7 +29,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let baseline = args.baseline.iter().map(|name| Source::baseline(&args.baselines, name));
     let sides = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let CompareArgs { threshold, must_detect, anyway, .. } = *args;
-    let request = CompareRequest { sides: &sides, threshold, gates: &gates, must_detect, anyway };
+    let undecided_passes = args.undecided == Undecided::Pass;
+    let request = CompareRequest { sides: &sides, threshold, gates: &gates, must_detect, undecided_passes, anyway };
     let result = compare_runs(&request).map_err(Failure::bad_input)?;
     if let Some(file) = &args.output {
         let mut recorded = Vec::new();

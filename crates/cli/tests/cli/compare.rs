@@ -188,7 +188,10 @@ fn one_trial_passes_no_gate() {
     run(&cli, "a", "--set repeats=1");
     assert!(cli.run("compare a").code(0).out.contains("a single trial has no interval"));
     let done = cli.run_args(&["compare", "a", "--fail-on", "mixed.throughput < x0.01"]).code(5);
-    assert!(done.out.contains("not judged") && done.err.contains("use repeats"), "{}", done.err);
+    assert!(done.out.contains("undecided") && done.err.contains("use repeats"), "{}", done.err);
+    let args = ["compare", "a", "--fail-on", "mixed.throughput < x0.01", "--undecided", "pass"];
+    let done = cli.run_args(&args).code(0);
+    assert!(done.out.contains("undecided") && !done.out.contains("passed"), "{}", done.out);
 }
 
 #[test]

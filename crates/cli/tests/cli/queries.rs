@@ -145,7 +145,9 @@ fn an_answer_with_other_rows_than_expected_is_wrong() {
     let wrong = check(&result, "wrong-content").unwrap();
     let observed = wrong["observed"].as_str().unwrap();
     assert!(
-        observed.ends_with("answers to queries have a number of rows that the study does not expect"),
+        observed.contains(
+            "answers to queries have a number of rows that the study does not expect; the first: by-city, with values of "
+        ) && observed.ends_with("rows, but the study expects 4 to 9"),
         "{observed}"
     );
     let examples = result["trials"][0]["phases"][1]["wrong_examples"].to_string();

@@ -135,9 +135,9 @@ fn a_comparison_has_a_page() {
     let (a, b) = (of("first"), of("second"));
     let gates = ["--fail-on", "steady.throughput < -99%", "--fail-on", "steady.read.response.p99 > x1.01"];
     let args = [&["compare", &a, &b, "-o", file.to_str().unwrap(), "--anyway"], &gates[..]].concat();
-    // A single trial has no interval, so that neither gate can be judged.
+    // A single trial has no interval, so that both gates are undecided.
     let done = cli.run_args(&args).code(5);
-    assert!(done.out.contains("not judged") && done.err.contains("gate not judged"), "{}", done.err);
+    assert!(done.out.contains("undecided") && done.err.contains("gate undecided"), "{}", done.err);
     look("compared", file.to_str().unwrap());
     look("first_screen", file.to_str().unwrap());
     let refused = cli.run_args(&["compare", &a, &b, "--anyway", "-o", "-"]).code(2);

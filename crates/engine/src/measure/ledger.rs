@@ -81,6 +81,11 @@ impl LedgerReport {
         self.keys.saturating_sub(self.confirmed + self.lost).max(self.unverifiable)
     }
 
+    /// Keys that were read back.
+    pub fn read_back(&self) -> u64 {
+        self.keys.saturating_sub(self.unread())
+    }
+
     /// Counts a key that was read back.
     pub fn count(&mut self, fate: Fate) {
         match fate {

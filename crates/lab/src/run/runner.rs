@@ -39,6 +39,7 @@ use crate::environment::this_machine;
 use crate::plan::{Outline, load_key, plan_run};
 use crate::space::{Need, check_space, check_time, free_at};
 use crate::sync::sync_times;
+use crate::wall;
 
 /// Size of the documents that are compressed page by page and one by one to measure compressibility, in bytes.
 const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
@@ -279,6 +280,7 @@ fn run_with(
         parts,
         replayed: Vec::new(),
     };
+    let started = Instant::now();
     let mut result = RunResult {
         format: FORMAT.to_owned(),
         run: info(path.as_ref()),
@@ -330,7 +332,9 @@ fn run_with(
         }
     }
     result.trials.sort_by_key(|trial| trial.trial);
-    result.run.ended = Some(jiff::Timestamp::now().to_string());
+    let (ended, note) = wall::ended(&result.run.began, started.elapsed(), jiff::Timestamp::now());
+    result.run.ended = Some(ended);
+    note.into_iter().for_each(|note| journal.note(note));
     keep_result(&request.study.published, &mut journal, &mut result);
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
     let folder_error = journal.finish();

@@ -13,7 +13,7 @@ from ._errors import (
     StorebenchWarning,
     Unreachable,
 )
-from ._gate import GateFailed, gate
+from ._gate import GateFailed, GateUndecided, gate
 from ._native import Histogram, Stream, Table
 from ._run import Check, Run, open_run
 from ._stores import NotDone, Refused, Temporary
@@ -24,6 +24,7 @@ __all__ = [
     "Check",
     "DataLost",
     "GateFailed",
+    "GateUndecided",
     "Histogram",
     "InvalidMeasurement",
     "NotDone",

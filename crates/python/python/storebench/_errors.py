@@ -13,7 +13,7 @@ class StorebenchError(Exception):
 
 
 class DataLost(StorebenchError):
-    """Data were lost, wrong or not verifiable, or another failure occurred (exit code 1)."""
+    """Data were lost, wrong, or could not be read back (the message says which), or another failure occurred (exit code 1)."""
 
 
 class BadInput(StorebenchError, ValueError):
@@ -29,7 +29,7 @@ class Unreachable(StorebenchError, ConnectionError):
 
 
 class InvalidMeasurement(StorebenchError):
-    """The figures do not measure the store, or a gate is inconclusive (exit codes 4 and 5)."""
+    """The figures do not measure the store, or a gate is undecided (exit codes 4 and 5)."""
 
     code = 4
 

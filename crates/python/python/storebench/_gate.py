@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from typing import Any
+from typing import Any, Literal
 
 from . import _errors
 from ._run import Run
@@ -16,7 +17,27 @@ CONDITION = re.compile(r"\s*(?P<path>[^\s<>]+)\s*(?P<sign>[<>])\s*(?P<number>\d[
 
 
 class GateFailed(_errors.StorebenchError, AssertionError):
-    """A figure does not meet its condition, or the result is inconclusive."""
+    """A figure does not meet its condition: its whole interval is beyond the limit."""
+
+
+class GateUndecided(_errors.StorebenchError, AssertionError):
+    """No figure fails its condition, but the limit is inside the interval of one, or it has no interval."""
+
+    code = 5
+
+
+MOST_ROUNDS = 1_000
+"""No study is asked for more rounds than this."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Why a gate does not pass."""
+
+    failed: bool
+    """True if it failed; False if it is undecided."""
+    text: str
+    """The figure, the limit, and what would decide it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,23 +68,33 @@ class Condition:
         limit = float(found["number"].replace("_", "")) * UNITS[found["unit"]]
         return cls(text.strip(), found["path"], found["sign"] == "<", limit)
 
-    def problem(self, name: str, of: dict[str, Any], trials: int) -> str | None:
-        """Returns why a figure over this many trials fails the condition; None if its whole interval meets it."""
+    def problem(self, name: str, of: dict[str, Any], trials: int) -> Problem | None:
+        """Returns why a figure over this many trials does not pass; None if its whole interval meets the condition."""
         figure = of["figure"]
         if of.get("none_in") or figure["trials"] < trials:
-            return f"{name} has no figure in some of {trials} trials, so it cannot be judged"
+            return Problem(False, f"{name} has no figure in some of {trials} trials")
         if of.get("at_least") and self.below:
-            return f"{name} is only a lower bound, so it cannot be judged"
-        if figure["trials"] > 1 and figure.get("low") is None:
-            return f"{name} has no interval, so it cannot be judged; measure more rounds"
-        value = float(figure["value"])
-        low, high = (figure[end] if figure.get(end) is not None else value for end in ("low", "high"))
-        shown = number(value) + ("" if low == high else f" [{number(low)}, {number(high)}]")
+            return Problem(False, f"{name} is only a lower bound")
+        value, low, high = (figure.get(key) for key in ("value", "low", "high"))
+        if low is None or high is None:
+            why = "a single trial has no interval; use repeats" if trials == 1 else "it has no interval; use more rounds"
+            return Problem(False, f"{name} is {number(value)}, the limit is {number(self.limit)}, but {why}")
+        shown = f"{name} is {number(value)} [{number(low)}, {number(high)}], the limit is {number(self.limit)}"
         if high < self.limit if self.below else low > self.limit:
             return None
         if low >= self.limit if self.below else high <= self.limit:
-            return f"{name} is {shown}, the limit is {number(self.limit)}"
-        return f"{name} is {shown}, which includes the limit {number(self.limit)}, so it cannot be judged; measure more rounds"
+            return Problem(True, shown)
+        return Problem(False, f"{shown}: {what_decides(value, low, high, self.limit, trials)}")
+
+
+def what_decides(value: float, low: float, high: float, limit: float, rounds: int) -> str:
+    """Says about how many rounds would move the limit out of the interval, if the figure stays as it is."""
+    distance, half = abs(math.log(value / limit)), math.log(high / low) / 2
+    # An interval narrows with the square root of the rounds.
+    needed = math.inf if distance == 0 else rounds * (half / distance) ** 2
+    if needed > MOST_ROUNDS:
+        return f"the limit is so near to the figure that {MOST_ROUNDS:,} rounds would not decide it"
+    return f"the limit is inside the interval; about {max(math.ceil(needed), rounds + 1)} rounds would decide it"
 
 
 def number(value: float) -> str:
@@ -83,15 +114,20 @@ def names(run: Run, configuration: str, figure: str) -> list[str]:
     return known
 
 
-def gate(run: Run, *conditions: str) -> Run:
+def gate(run: Run, *conditions: str, undecided: Literal["fail", "pass"] = "fail") -> Run:
     """Checks that a run is valid and that its figures meet all conditions. Returns the run.
+
+    As with ``storebench compare --fail-on``, a gate passes if the whole interval of a figure meets the condition, fails
+    if none of it does, and is undecided otherwise, as with a single trial, which has no interval.
 
     Args:
         conditions: ``[PHASE.][OP.]MEASURE < LIMIT`` or ``> LIMIT``, such as ``read.response.p99 < 5ms`` or
             ``mixed.throughput > 10k``. Every figure with a matching name must meet it, in every configuration.
+        undecided: ``"pass"`` accepts gates that are undecided.
 
     Raises:
-        GateFailed: A figure does not meet a condition, or the interval of a figure includes the limit.
+        GateFailed: A figure does not meet a condition.
+        GateUndecided: A gate is undecided. The message says what would decide it.
         InvalidMeasurement: The run is invalid or incomplete, so its figures do not measure the store.
         BadInput: A condition is invalid, or no figure matches it.
     """
@@ -102,17 +138,17 @@ def gate(run: Run, *conditions: str) -> Run:
         raise _errors.of(4, f"the run is invalid, so no gate can pass: {said} ({run.folder})")
     if run.missing:
         raise _errors.of(4, f"{run.missing}, so no gate can pass ({run.folder})")
-    problems: list[str] = []
-    for condition in wanted:
-        problems.extend(f"{condition.text}: {problem}" for problem in broken(run, condition))
-    if problems:
-        raise GateFailed("\n".join(problems) + f"\n({run.folder})")
+    problems = [problem for condition in wanted for problem in problems_of(run, condition)]
+    failed = any(problem.failed for problem in problems)
+    if failed or (problems and undecided == "fail"):
+        told = "\n".join(f"{'failed' if problem.failed else 'undecided'}: {problem.text}" for problem in problems)
+        raise (GateFailed if failed else GateUndecided)(f"{told}\n({run.folder})")
     return run
 
 
-def broken(run: Run, condition: Condition) -> list[str]:
-    """Returns every violation of a condition, in all configurations."""
-    problems: list[str] = []
+def problems_of(run: Run, condition: Condition) -> list[Problem]:
+    """Returns where a condition is not met or undecided, in all configurations."""
+    problems: list[Problem] = []
     lacking: list[str] = []
     configurations = run.result["configurations"]
     for one in configurations:
@@ -127,8 +163,9 @@ def broken(run: Run, condition: Condition) -> list[str]:
         if not found:
             lacking.append(one["configuration"])
         told = (condition.problem(name, figure, one["trials"] + one["failed"]) for name, figure in found)
-        problems.extend(f"{one['configuration']}: {problem}" for problem in told if problem)
+        where = f"{condition.text}: {one['configuration']}: "
+        problems.extend(Problem(problem.failed, where + problem.text) for problem in told if problem)
     if len(lacking) == len(configurations):
         known = sorted({name for one in configurations for name in one["figures"]})
         raise _errors.of(2, f"`{condition.text}`: the run has no such figure; it has {', '.join(known)}")
-    return problems + [f"{name} has no such figure, so it cannot be judged" for name in lacking]
+    return problems + [Problem(False, f"{condition.text}: {name} has no such figure") for name in lacking]

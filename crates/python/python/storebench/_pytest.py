@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Literal
 
 import pytest
 
@@ -38,15 +39,21 @@ class Gates:
         return _verbs.run(study, stores, **{"progress": False, "out": str(self.out), **options})  # type: ignore[arg-type]
 
     def gate(
-        self, run_or_study: Run | Study, *conditions: str, stores: _verbs.Stores | None = None, **options: Option
+        self,
+        run_or_study: Run | Study,
+        *conditions: str,
+        stores: _verbs.Stores | None = None,
+        undecided: Literal["fail", "pass"] = "fail",
+        **options: Option,
     ) -> Run:
         """Fails the test unless a run is valid and meets conditions such as ``read.response.p99 < 5ms``.
 
-        Runs a study first, on ``stores`` if given. The message says which figure failed and where the run is.
+        Runs a study first, on ``stores`` if given. ``undecided="pass"`` accepts a figure whose interval includes the
+        limit, or that has no interval. The message says which figure failed and where the run is.
         """
         run = run_or_study if isinstance(run_or_study, Run) else self.run(run_or_study, stores, **options)
         try:
-            return _gate.gate(run, *conditions)
+            return _gate.gate(run, *conditions, undecided=undecided)
         except _errors.StorebenchError as error:
             problem = str(error)
         # Fail outside the handler; otherwise pytest would also show the exception.

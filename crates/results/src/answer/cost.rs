@@ -2,19 +2,27 @@
 
 use indexmap::IndexMap;
 
-use super::words::{interval, listed};
+use super::words::{capital, interval, listed};
 use crate::RunResult;
-use crate::cost::{AtRate, RateBasis, money, priced_phase};
+use crate::cost::{AtRate, ConfigurationCost, RateBasis, money, priced_phase};
+use crate::human::{count, is_useless};
 use crate::stats::Estimate;
 use storebench_study::op_kind::OpKind;
 
+/// The most configurations whose cost is told at the rate of the price sheet.
+const MOST_AT_YOUR_RATE: usize = 4;
 /// Seconds in an hour: a million operations in each of them.
 const SECONDS: f64 = 3_600.0;
 
 /// Money in the sheet's currency, with its interval.
 fn shown(result: &RunResult, of: &Estimate) -> Option<String> {
     let currency = &result.cost.as_ref()?.sheet.currency;
-    Some(format!("{currency} {}{}", money(of.value), interval(of, money)))
+    let ends = match is_useless(of) {
+        true => " (how certain is unknown: the ends of its interval are more than tenfold apart; run more rounds)"
+            .to_owned(),
+        false => interval(of, money),
+    };
+    Some(format!("{currency} {}{ends}", money(of.value)))
 }
 
 /// `a million writes`, `a million documents`.
@@ -44,13 +52,38 @@ pub(super) fn within_limits(result: &RunResult, configuration: &str, first: bool
     })
 }
 
-/// What a million operations cost, a clause for each store at its cheapest. `None` without prices.
-pub(super) fn of_stores(result: &RunResult) -> Option<String> {
+/// What a million operations cost, or why that is unknown. Empty without prices. `searched`: costs within the limits are
+/// told beside the rates.
+pub(super) fn told(result: &RunResult, searched: bool) -> Vec<String> {
+    let Some(cost) = &result.cost else { return Vec::new() };
+    let any = |basis| cost.configurations.iter().any(|of| of.at(basis).is_some());
+    let mut told = Vec::new();
+    if !any(cost.compared_at) && !any(RateBasis::Measured) {
+        told.extend(cost.notes.first().map(|why| format!("What it costs is unknown: {why}.")));
+    } else if !any(cost.compared_at) {
+        let missed = "No rate met the limits; at the measured rates they missed, ";
+        told.extend(of_stores(result, RateBasis::Measured).map(|cost| format!("{missed}{cost}.")));
+    } else if !searched {
+        told.extend(of_stores(result, cost.compared_at).map(|cost| format!("{}.", capital(&cost))));
+    }
+    let yours = |of: &ConfigurationCost| {
+        let price = of.at_your_rate.as_ref()?.per_million.without_clients;
+        Some(format!("{} on {}", shown(result, &price)?, of.configuration))
+    };
+    let yours: Vec<String> = cost.configurations.iter().filter_map(yours).take(MOST_AT_YOUR_RATE).collect();
+    if let (Some(rate), false, Some(what)) = (cost.sheet.rate, yours.is_empty(), a_million(result)) {
+        told.push(format!("At your rate of {}/s, {what} cost {}.", count(rate.0), listed(yours)));
+    }
+    told
+}
+
+/// What a million operations cost, for each store at its cheapest.
+fn of_stores(result: &RunResult, basis: RateBasis) -> Option<String> {
     let cost = result.cost.as_ref()?;
     let mut stores: IndexMap<&str, (&str, Estimate)> = IndexMap::new();
     let mut several = false;
     for of in &cost.configurations {
-        let Some(at) = of.at(cost.compared_at) else { continue };
+        let Some(at) = of.at(basis) else { continue };
         let price = at.per_million.without_clients;
         several |= stores.contains_key(of.store.as_str());
         let known = stores.entry(&of.store).or_insert((&of.configuration, price));
@@ -63,5 +96,5 @@ pub(super) fn of_stores(result: &RunResult) -> Option<String> {
     let at_best = if several { ", at the cheapest values of each store" } else { "" };
     let a_million = a_million(result)?;
     let phase = priced_phase(result)?;
-    (!told.is_empty()).then(|| format!("In {phase}, {a_million} cost {}{at_best}.", listed(told)))
+    (!told.is_empty()).then(|| format!("in {phase}, {a_million} cost {}{at_best}", listed(told)))
 }

@@ -60,7 +60,9 @@ fn clause(result: &RunResult, swept: &FactorSweep, name: &str) -> Option<String>
     let (first, last) = (measured.next()?, measured.next_back()?);
     let change = last.speed_up.as_ref()?;
     let (first, last) = (value_in_words(first.value), value_in_words(last.value));
-    Some(format!("with {name} = {last} {} as many per second as with {first}", times(change)))
+    let is_open = change.low.zip(change.high).is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
+    let open = if is_open { ", which is not clear" } else { "" };
+    Some(format!("with {name} = {last} {} as many per second as with {first}{open}", times(change)))
 }
 
 /// The tasks that ran at once over all values of a swept number of tasks. `None` for other factors.
@@ -111,6 +113,11 @@ mod tests {
             told,
             ["mixed: with books.count = 8 3.10 times (95 % interval 3.01 to 3.19) as many per second as with 1."]
         );
+        for swept in &mut run.sweeps {
+            let last = swept.sweep.curve.last_mut().unwrap().speed_up.as_mut().unwrap();
+            (last.low, last.high) = (Some(0.021), Some(123_549.0));
+        }
+        assert!(changes(&run, &["mixed".into()])[0].ends_with(" as many per second as with 1, which is not clear."));
     }
 
     /// Tasks that ran one after another do not tell how many are enough.

@@ -6,7 +6,7 @@ use storebench_study::workload::FaultKind;
 use super::words::listed;
 use crate::configurations::configurations_of;
 use crate::human::{count, duration};
-use crate::validity::{ledger_allowed, lost_writes};
+use crate::validity::{ledger_allowed, lost_writes, unread};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// The most configurations that are described.
@@ -77,14 +77,7 @@ fn of_ledger(trial: &TrialResult, phase: &PhaseResult) -> Option<(u64, String)> 
         }
         lost => Some(format!("{} of {} keys are not as acknowledged", count(lost), count(ledger.keys))),
     };
-    let unread = match ledger.unread() {
-        0 => None,
-        unread => Some(format!(
-            "{} of {} keys could not be read back, so it is unknown what they hold",
-            count(unread),
-            count(ledger.keys)
-        )),
-    };
+    let unread = unread(ledger).map(|unread| format!("{unread}, so it is unknown what they hold"));
     let told = match (lost, unread) {
         (None, None) => format!("no acknowledged write was lost in {} keys", count(ledger.keys)),
         (Some(lost), Some(unread)) => format!("{lost}; {unread}"),

@@ -94,7 +94,7 @@ fn none_met(result: &RunResult, phase: &str, within: &str) -> Vec<String> {
     let (mut never, mut told) = (Vec::new(), Vec::new());
     let mut longest: Option<(f64, u32)> = None;
     for configuration in configurations_of(&result.plan, &result.trials) {
-        let searches = configuration.whole().flat_map(|trial| &trial.searches);
+        let searches = configuration.counted().flat_map(|trial| &trial.searches);
         let searches: Vec<&SearchResult> = searches.filter(|search| search.phase == phase).collect();
         let rates: Vec<f64> = searches.iter().filter_map(|search| search.rate).collect();
         let (none, trials) = (searches.len() - rates.len(), count(searches.len() as u64));

@@ -1,5 +1,7 @@
 //! The phases that the answer is about, and what they show.
 
+use std::collections::BTreeSet;
+
 use indexmap::{IndexMap, IndexSet};
 
 use super::factors::by_store;
@@ -98,10 +100,13 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     let stores = all().map(|of| &of.store).collect::<IndexSet<_>>().len();
     let single = all().map(|of| &of.configuration).collect::<IndexSet<_>>().len() == 1;
     let left_out = left_out(result, &phases);
+    let ran: IndexSet<&str> = result.trials.iter().map(|trial| trial.store.as_str()).collect();
     let mut told = Vec::new();
     told.extend(match stores {
         0 => None,
-        1 if single && result.plan.replaced_stores > 1 => Some(format!("{} {}", unpaired(result), alone(&figures))),
+        1 if single && ran.len() == 1 && result.plan.replaced_stores > 1 => {
+            Some(format!("{} {}", unpaired(result), alone(&figures)))
+        }
         1 if single => Some(alone(&figures)),
         1 => by_store(result, &figures).or_else(|| Some(alone(&figures))),
         _ => by_store(result, &figures),
@@ -150,8 +155,9 @@ fn one_setting(result: &RunResult, figures: &[Figure]) -> Option<String> {
 /// Stores that completed, but have no such figure.
 fn without(result: &RunResult, figures: &[Figure], missed: &[String]) -> Option<String> {
     let known: IndexSet<&str> = figures.iter().flat_map(|of| &of.standings).map(|of| of.store.as_str()).collect();
-    let whole = result.trials.iter().filter(|trial| is_whole(trial) && !trial.control);
-    let stores: IndexSet<&str> = whole.map(|trial| trial.store.as_str()).collect();
+    let all = configurations_of(&result.plan, &result.trials);
+    let counted = all.iter().filter(|of| !of.is_apart()).flat_map(Configuration::counted);
+    let stores: IndexSet<&str> = counted.map(|trial| trial.store.as_str()).collect();
     let lacking = stores.into_iter().filter(|store| !known.contains(store));
     let lacking: Vec<&str> = lacking.filter(|store| missed.iter().all(|told| !told.contains(store))).collect();
     let of = |store: &&str| format!("{store} has no figure: nothing succeeded, or too few operations.");
@@ -221,10 +227,33 @@ fn figures_of(result: &RunResult, phases: &[String]) -> Vec<Figure> {
     all
 }
 
+/// Completed trials that are in no comparison, because other configurations did not complete their rounds.
+pub(super) fn uncounted(result: &RunResult) -> Vec<String> {
+    let all = configurations_of(&result.plan, &result.trials);
+    let (apart, compared): (Vec<_>, Vec<_>) =
+        all.iter().filter(|of| of.whole().next().is_some()).partition(|of| of.is_apart());
+    let rounds =
+        |of: &dyn Fn(&Configuration<'_>) -> Vec<u32>| compared.iter().flat_map(|c| of(c)).collect::<BTreeSet<_>>();
+    let counted = rounds(&|of| of.counted().map(|trial| trial.round).collect());
+    let whole = rounds(&|of| of.whole().map(|trial| trial.round).collect());
+    let left: Vec<String> = whole.difference(&counted).map(|round| count((*round).into())).collect();
+    let mut told = Vec::new();
+    if !left.is_empty() {
+        let (rounds, which) = if left.len() == 1 { ("Round", "is") } else { ("Rounds", "are") };
+        told.push(format!("{rounds} {} {which} in no figure: not every configuration completed it.", listed(left)));
+    }
+    let names: Vec<&str> = apart.iter().map(|of| of.name).collect();
+    if !names.is_empty() {
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        told.push(format!("{} {verb} not compared: not enough rounds in common with the others.", listed(names)));
+    }
+    told
+}
+
 /// How much the first configuration and its control differ, in the figures that the answer is about.
 pub(super) fn noise(result: &RunResult) -> Option<String> {
     let (first, control) = controlled(result)?;
-    let of = |trials: &Configuration<'_>| Series::of(trials.whole(), |_| Vec::new());
+    let of = |trials: &Configuration<'_>| Series::of(trials.counted(), |_| Vec::new());
     let (first_series, control_series) = (of(&first), of(&control));
     let ratios = figures_told(result).into_iter().filter_map(|figure| {
         let figure = figure.name();

@@ -139,13 +139,13 @@ pub(super) fn alike(ratio: &Estimate) -> bool {
     ratio.low.zip(ratio.high).is_some_and(|(low, high)| low >= 1.0 - MATTERS && high <= 1.0 + MATTERS)
 }
 
-/// Every configuration that has the figure in all of its completed trials. `place` is `PHASE` or `PHASE.OP`. A store whose
+/// Every configuration that is compared, and has the figure in all trials that count. `place` is `PHASE` or `PHASE.OP`. A store whose
 /// only operation of the phase it is has the figure under the name of the phase.
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let all = configurations_of(&result.plan, &result.trials);
     let together = compared_together(&all);
     let of = |configuration: Configuration<'_>| {
-        let trials: Vec<&TrialResult> = configuration.whole().collect();
+        let trials: Vec<&TrialResult> = configuration.counted().filter(|_| !configuration.is_apart()).collect();
         let first = trials.first()?;
         let (phase, op) = phase_of(&trials, place)?;
         let ops: BTreeSet<String> = phases(&trials, phase).flat_map(|phase| phase.ops.keys()).cloned().collect();

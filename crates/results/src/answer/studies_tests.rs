@@ -1,6 +1,7 @@
 //! One test for each kind of study: the exact sentences, as the study's user reads them first.
 
 use serde_json::{Value, json};
+use storebench_study::units::Count;
 
 use super::answer;
 use crate::conclude::conclude;
@@ -337,6 +338,29 @@ fn prices_are_part_of_every_answer() {
         "free is ahead in mixed: 2,011 ops/s, 2.01 times (95 % interval 2.00 to 2.02) as many as couch (1,002 \
          ops/s). In mixed, a million operations cost USD 0.2773 (0.2701 to 0.2847) on couch."
     );
+}
+
+#[test]
+fn what_a_cost_lacks_is_said_in_the_answer() {
+    let run = |speed: f64| study(&["mixed"], &[Case { store: "free", values: &[], speeds: &[speed] }]);
+    let mut unpriced = run(1.0);
+    unpriced.cost = Some(CostResult::unmeasured(prices()));
+    let told = found(unpriced);
+    assert!(told.contains("What it costs is unknown: no price for free: add [stores.NAME]"), "{told}");
+    let mut missed = study(&["mixed"], &[Case { store: "couch", values: &[], speeds: &[1.0] }]);
+    missed.trials.iter_mut().for_each(|trial| limited(&mut trial.phases[1], 1_000, false, 300e6));
+    missed.cost = Some(CostResult::unmeasured(PriceSheet { rate: Some(Count(900)), ..prices() }));
+    let told = found(missed);
+    assert!(
+        told.contains(
+            "No rate met the limits; at the measured rates they missed, in mixed, a million operations cost USD "
+        ),
+        "{told}"
+    );
+    let mut yours = study(&["mixed"], &[Case { store: "couch", values: &[], speeds: &[1.0] }]);
+    yours.cost = Some(CostResult::unmeasured(PriceSheet { rate: Some(Count(250)), ..prices() }));
+    let told = found(yours);
+    assert!(told.ends_with("At your rate of 250/s, a million operations cost USD 1.11 on couch."), "{told}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn a_single_configuration_is_its_figures() {
 fn at_rates(met: &[(f64, bool)]) -> RunResult {
     let mut run = stores(&[("a", &vec![1.0; met.len()])]);
     for (trial, (rate, met)) in run.trials.iter_mut().zip(met) {
-        trial.configuration = format!("a rate={rate}");
+        (trial.configuration, trial.round) = (format!("a rate={rate}"), 1);
         let phase = &mut trial.phases[1];
         phase.rate = Some(RateResult { planned: (*rate).into(), ..RateResult::default() });
         phase.limits =

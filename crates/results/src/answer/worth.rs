@@ -7,16 +7,19 @@ use indexmap::IndexSet;
 use super::words::listed;
 use crate::RunResult;
 use crate::human::{count, plural};
-use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer};
+use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer, rank};
 
-/// The most checks that are named.
-const MOST_NAMED: usize = 4;
+/// The most checks that are named: the worst. The others are counted.
+const MOST_NAMED: usize = 2;
 
 /// The sentence, and the worst severity.
 pub(super) fn worth(result: &RunResult) -> (String, Severity) {
+    // The worst first: what puts the answer in doubt, then in the order of the checks.
     let of = |severity: Severity| -> Vec<String> {
         let checks = result.checks.iter().filter(|v| v.severity == severity).map(|v| &v.check);
-        checks.collect::<IndexSet<_>>().into_iter().cloned().collect()
+        let mut checks: Vec<String> = checks.collect::<IndexSet<_>>().into_iter().cloned().collect();
+        checks.sort_by_key(|check| (!is_of_the_answer(check), rank(check)));
+        checks
     };
     // A check counts once, at its worst severity.
     let invalid = of(Severity::Invalid);
@@ -33,16 +36,24 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
-        let (what, checks) = (data_trouble(&result.trials).unwrap_or("the measurement is invalid"), named(&invalid));
+        let (what, checks) = (data_trouble(&result.trials), named(&invalid));
+        let what = what.unwrap_or_else(|| "the measurement is invalid".to_owned());
         let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
         (format!("{what}: {checks}{}.", also(&cautions, "caution", "cautions")), Severity::Invalid)
     } else if !cautions.is_empty() {
-        let (grave, other): (Vec<_>, Vec<_>) = cautions.into_iter().partition(|check| is_of_the_answer(check));
+        let grave = cautions.iter().filter(|check| is_of_the_answer(check)).count().min(MOST_NAMED);
+        let (grave, other) = cautions.split_at(grave);
         let doubts = grave.iter().map(|check| doubt(result, check) + " ").collect::<String>();
         let text = match other.is_empty() {
             true if notes.is_empty() => doubts.trim_end().to_owned(),
-            true => format!("{doubts}There {}.", are_notes(notes.len())),
-            false => format!("{doubts}With cautions: {}{}.", named(&other), also(&notes, "note", "notes")),
+            true => format!("{doubts}There {}.", are(notes.len(), "note")),
+            false if grave.len() == MOST_NAMED => {
+                format!("{doubts}There {}{}.", are(other.len(), "more caution"), also(&notes, "note", "notes"))
+            }
+            false => {
+                let other = named_of(other, MOST_NAMED - grave.len());
+                format!("{doubts}With cautions: {other}{}.", also(&notes, "note", "notes"))
+            }
         };
         (text, Severity::Caution)
     } else {
@@ -69,17 +80,21 @@ fn doubt(result: &RunResult, check: &str) -> String {
     format!("Doubtful: {short} ({check}; {place}{}{more}).", first.observed)
 }
 
-fn are_notes(n: usize) -> String {
-    format!("{} {}", if n == 1 { "is" } else { "are" }, plural(n as u64, "note"))
+fn are(n: usize, what: &str) -> String {
+    format!("{} {}", if n == 1 { "is" } else { "are" }, plural(n as u64, what))
 }
 
 fn named(checks: &[String]) -> String {
-    let more = checks.len().saturating_sub(MOST_NAMED);
+    named_of(checks, MOST_NAMED)
+}
+
+fn named_of(checks: &[String], most: usize) -> String {
+    let more = checks.len().saturating_sub(most);
     let name = |check: &String| match in_short(check) {
         Some(short) => format!("{short} ({check})"),
         None => check.clone(),
     };
-    let mut names: Vec<String> = checks.iter().take(MOST_NAMED).map(name).collect();
+    let mut names: Vec<String> = checks.iter().take(most).map(name).collect();
     if more > 0 {
         names.push(format!("{} more", count(more as u64)));
     }
@@ -92,7 +107,7 @@ mod tests {
     use storebench_study::workload::FaultKind;
 
     use super::*;
-    use crate::validity::{exit_code, judge};
+    use crate::validity::{CheckResult, exit_code, judge};
     use crate::{Failure, FailureKind, FaultResult, PhaseResult, fixture};
 
     fn run(change: impl FnOnce(&mut PhaseResult)) -> RunResult {
@@ -118,7 +133,37 @@ mod tests {
         let wrong = told(|p| p.ops[0].wrong = 1);
         assert!(wrong.starts_with("Wrong data was returned: "), "{wrong}");
         let unread = told(|p| p.ledger = Some(LedgerReport { keys: 9, unverifiable: 9, ..LedgerReport::default() }));
+        assert!(unread.contains("(unread-writes)") && !unread.contains("lost"), "{unread}");
+        let both = LedgerReport { keys: 9, lost: 1, gone: 1, unverifiable: 8, ..LedgerReport::default() };
+        let mut result = run(|_| ());
+        result.trials[0].phases[1].ledger = Some(both);
+        result.checks = judge(&result);
+        let both = worth(&result).0;
+        let told = "Acknowledged data was lost, and other acknowledged data could not be read back: ";
+        assert!(both.starts_with(told) && both.contains("(unread-writes)"), "{both}");
         assert!(unread.starts_with("Acknowledged data could not be read back, so it is unknown"), "{unread}");
+    }
+
+    #[test]
+    fn the_two_worst_cautions_are_named_and_the_others_counted() {
+        let mut result = run(|_| ());
+        let one = result.checks[0].clone();
+        let told = |result: &mut RunResult, names: &[(&str, usize)]| {
+            let all = names.iter().flat_map(|(name, times)| vec![*name; *times]);
+            let check = |name: &str| CheckResult { check: name.into(), severity: Severity::Caution, ..one.clone() };
+            result.checks = all.map(check).collect();
+            worth(result).0
+        };
+        let text = told(&mut result, &[("too-short", 9), ("not-steady", 1), ("misses", 1), ("noisy-rounds", 1)]);
+        let expected =
+            "With cautions: rounds differ widely (noisy-rounds), documents were not found (misses) and 2 more.";
+        assert_eq!(text, expected);
+        // Those that put the answer in doubt come first.
+        let text = told(&mut result, &[("misses", 9), ("errors", 2), ("work-differs", 1)]);
+        assert!(text.starts_with("Doubtful: "), "{text}");
+        assert!(text.ends_with("With cautions: operations failed (errors) and 1 more."), "{text}");
+        let text = told(&mut result, &[("misses", 9), ("work-differs", 1), ("control-differs", 1)]);
+        assert!(text.matches("Doubtful: ").count() == 2 && text.ends_with("There is 1 more caution."), "{text}");
     }
 
     /// A store that fails ends a run with the same exit code as one that loses data.

@@ -4,7 +4,8 @@ use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::{short_names, shown_value};
 
 use super::{
-    Compared, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over, unlike_operations,
+    Compared, NOT_COMPARED, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over,
+    unlike_operations,
 };
 use crate::answer::phases_told;
 use crate::configurations::configuration_of;
@@ -14,7 +15,7 @@ use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::validity::forbidden;
-use crate::{ConfigurationResult, FigureOverTrials, RunResult};
+use crate::{ConfigurationResult, FigureOverTrials, PhaseResult, RunResult, TrialResult};
 
 /// The most rows of the table.
 const MOST_ROWS: usize = 8;
@@ -83,10 +84,10 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     }
     let mut sorted = configurations.to_vec();
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
-        // A configuration that lacks the figure in a trial sorts after those that have it in every trial.
+        // One that lacks the figure in a trial, or is not compared, sorts after the others.
         let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
-            Some(found) if *kind == ColumnKind::Less => (!is_whole(found), found.figure.value),
-            Some(found) => (!is_whole(found), -found.figure.value),
+            Some(found) if *kind == ColumnKind::Less => (of.apart || !is_whole(found), found.figure.value),
+            Some(found) => (of.apart || !is_whole(found), -found.figure.value),
             None => (true, f64::INFINITY),
         };
         sorted.sort_by(|a, b| {
@@ -156,6 +157,7 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
                     ops(best) == ops(configuration)
                 });
                 row.push(match to_best {
+                    Some(_) if configuration.apart => NOT_COMPARED.into(),
                     Some(_) if !alike => "other operations".into(),
                     Some((best, own)) => to_the_best(best, own, best_is_first),
                     None => Cell::default(),
@@ -357,6 +359,8 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
         ("phase", ColumnKind::Text),
         ("fault", ColumnKind::Text),
         ("writes lost", ColumnKind::Text),
+        ("could not be read", ColumnKind::Text),
+        ("outcome unknown", ColumnKind::Count),
         ("no answer for", ColumnKind::Less),
         ("failed operations", ColumnKind::Count),
         ("fault lasted", ColumnKind::Count),
@@ -382,22 +386,7 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                     ns => time(ns),
                 };
                 let failed: u64 = phase.ops.values().map(|op| op.errors).sum();
-                let lost = match &phase.ledger {
-                    None => "not checked".to_owned(),
-                    Some(ledger) => {
-                        let lost = match ledger.lost {
-                            0 => "none".to_owned(),
-                            lost if forbidden(trial, phase).0 == 0 => format!("{} (allowed)", count(lost)),
-                            lost => count(lost),
-                        };
-                        // A key that was not read is not lost. Nothing is known about it.
-                        match ledger.unread() {
-                            0 => lost,
-                            unread if ledger.lost == 0 => format!("unknown: {} not read", count(unread)),
-                            unread => format!("{lost}, {} not read", count(unread)),
-                        }
-                    }
-                };
+                let [lost, unread] = kept(trial, phase);
                 // Counted over the phase, so in the row of its first fault.
                 let of_phase = |text: String| if nth == 0 { text } else { String::new() };
                 table.rows.push(vec![
@@ -405,6 +394,8 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                     of_phase(phase.name.clone()).into(),
                     fault.what.name().into(),
                     of_phase(lost).into(),
+                    of_phase(unread).into(),
+                    of_phase(count(phase.unknown_outcomes)).into(),
                     outage,
                     of_phase(count(failed)).into(),
                     lasted.map_or_else(Cell::default, time),
@@ -432,6 +423,21 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
     Some(BriefTable { table, left_out })
 }
 
+/// The keys of a phase that were lost, and those that could not be read. Nothing is known about the latter, so they are
+/// not lost.
+fn kept(trial: &TrialResult, phase: &PhaseResult) -> [String; 2] {
+    let Some(ledger) = &phase.ledger else { return ["not checked", "not checked"].map(str::to_owned) };
+    let number = |n: u64| if n == 0 { "none".to_owned() } else { count(n) };
+    let allowed = if ledger.lost > 0 && forbidden(trial, phase).0 == 0 { " (allowed)" } else { "" };
+    let lost = number(ledger.lost) + allowed;
+    let unread = number(ledger.unread());
+    match (ledger.unread(), ledger.unverifiable) {
+        (0, _) => [lost, unread],
+        (_, 0) => [format!("{lost} of {} read", count(ledger.read_back())), format!("{unread} (stopped)")],
+        _ => [format!("{lost} of {} read", count(ledger.read_back())), unread],
+    }
+}
+
 /// Moves the kind of time into the first title, since it is the same in all rows.
 fn named_by_time(table: Table) -> Table {
     let time = table.rows.first().and_then(|row| row.last()).map(|cell| cell.text.clone());
@@ -444,8 +450,10 @@ fn named_by_time(table: Table) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use storebench_engine::measure::LedgerReport;
+
     use super::*;
-    use crate::fixture;
+    use crate::{FaultResult, fixture};
 
     const MAIN: &str = "mixed.throughput";
 
@@ -453,6 +461,27 @@ mod tests {
         let table = brief_table(result).unwrap().table;
         let at = table.columns.iter().position(|column| column.title == title).unwrap();
         table.rows.iter().map(|row| row[at].text.clone()).collect()
+    }
+
+    #[test]
+    fn lost_unread_and_unknown_writes_are_three_columns() {
+        let cells = |lost, unverifiable, unread| {
+            let mut run = fixture::run_of(&[fixture::closed_loop()]);
+            let phase = &mut run.trials[0].phases[0];
+            phase.durability.name = "fsync".into();
+            phase.unknown_outcomes = 14;
+            phase.faults = vec![FaultResult { began_ns: Some(1), ..FaultResult::default() }];
+            let confirmed = 9 - lost - unverifiable - unread;
+            phase.ledger =
+                Some(LedgerReport { keys: 9, confirmed, lost, gone: lost, unverifiable, ..LedgerReport::default() });
+            ["writes lost", "could not be read", "outcome unknown"].map(|title| column(&run, title).remove(0))
+        };
+        assert_eq!(cells(0, 0, 0), ["none", "none", "14"]);
+        assert_eq!(cells(2, 0, 0), ["2", "none", "14"]);
+        // A server that did not come back lost nothing that anybody knows of.
+        assert_eq!(cells(0, 9, 0), ["none of 0 read", "9", "14"]);
+        assert_eq!(cells(2, 3, 0), ["2 of 6 read", "3", "14"]);
+        assert_eq!(cells(0, 0, 4), ["none of 5 read", "4 (stopped)", "14"]);
     }
 
     #[test]

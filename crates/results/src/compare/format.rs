@@ -9,7 +9,8 @@ use super::model::{
     GateResult, Judgement, LeftOutTrial,
 };
 use crate::beside::is_central;
-use crate::figures::{DOCUMENTS, THROUGHPUT};
+use crate::cost::money;
+use crate::figures::{COST, DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, digits, duration, percent, plural, rate};
 use crate::stats::Estimate;
 use crate::times::INFINITE;
@@ -54,6 +55,8 @@ pub fn value(figure: &ComparedFigure, estimate: &Estimate) -> String {
         "/s" => format!("{}/s", rate(estimate.value)),
         "ns" => duration(estimate.value),
         "B" => bytes(estimate.value),
+        // A store may be so fast that a million cost less than a thousandth.
+        unit if figure.measure == COST.name => format!("{} {unit}", money(estimate.value)),
         unit => format!("{} {unit}", digits(estimate.value)),
     }
 }
@@ -224,9 +227,8 @@ pub fn unmatched(result: &CompareResult) -> Vec<String> {
 pub fn outcome(outcome: GateOutcome) -> &'static str {
     match outcome {
         GateOutcome::Passed => "passed",
-        GateOutcome::Inconclusive => "inconclusive",
         GateOutcome::Failed => "FAILED",
-        GateOutcome::NotJudged => "not judged",
+        GateOutcome::Undecided => "undecided",
         GateOutcome::TooWeak => "TOO WEAK",
     }
 }

@@ -8,12 +8,14 @@ use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};
-use crate::human::percent;
+use crate::human::{count, percent};
+use crate::stats::MOST_TRIALS;
 
 /// At most this many phases and operations are listed in the error about a gate that names no figure.
 const PLACES_AT_MOST: usize = 12;
 
-/// `read.response.p99 > +5%`: fails if the whole interval of B / A of that figure is beyond the line.
+/// `read.response.p99 > +5%`: fails if the whole interval of B / A of that figure is beyond the line, passes if none of it
+/// is, and is undecided otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// As it was typed.
@@ -149,7 +151,7 @@ pub(super) fn judge_gates(
         for (pair, number) in pairs.iter().zip(1..) {
             let before = named.len();
             let figures = pair.figures.iter().filter(|figure| names(&gate.path, figure));
-            named.extend(figures.map(|figure| (gate, number, figure)));
+            named.extend(figures.map(|figure| (gate, number, pair, figure)));
             // A gate without a figure must not pass.
             if named.len() == before {
                 return Err(CompareError::NoFigure { gate: gate.text.clone(), what: no_figure(&gate.path, pair) });
@@ -157,44 +159,49 @@ pub(super) fn judge_gates(
         }
     }
     // Several gates on one figure use the same interval.
-    let together: IndexSet<(u32, &str)> = named.iter().map(|(_, pair, figure)| (*pair, &*figure.figure)).collect();
-    let judged = named
-        .iter()
-        .map(|(gate, pair, figure)| GateResult { pair: *pair, ..gate.judge(figure, together.len(), must_detect) });
+    let together: IndexSet<(u32, &str)> = named.iter().map(|(_, pair, _, figure)| (*pair, &*figure.figure)).collect();
+    let judged = named.iter().map(|(gate, number, pair, figure)| {
+        let judged = gate.judge(figure, pair.paired_by_round, together.len(), must_detect);
+        GateResult { pair: *number, ..judged }
+    });
     Ok(judged.collect())
 }
 
 impl Gate {
-    fn judge(&self, figure: &ComparedFigure, together: usize, must_detect: Option<f64>) -> GateResult {
+    fn judge(&self, figure: &ComparedFigure, paired: bool, together: usize, must_detect: Option<f64>) -> GateResult {
         let ratio = figure.uncertain.map(|ratio| ratio.estimate(together));
         let detectable = figure.uncertain.and_then(|ratio| ratio.detectable(self.line, self.above, together));
         let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
-        let why = || Some(figure.word.clone());
-        let (outcome, why) =
-            match (figure.judgement, ratio.and_then(|ratio| Some((ratio.value, ratio.low?, ratio.high?)))) {
-                // A missing figure is worse than any value.
-                (Judgement::Missing, _) if self.is_worse_if_missing(figure) => (GateOutcome::Failed, why()),
-                (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::NotJudged, why()),
-                (_, Some((_, low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
-                (_, Some(_)) if self.overlooks(detectable, must_detect) => {
-                    (GateOutcome::TooWeak, must_detect.map(|share| format!("it must detect {}", percent(share))))
-                }
-                (_, Some((value, ..))) if beyond(value) => (GateOutcome::Inconclusive, None),
-                (_, Some(_)) => (GateOutcome::Passed, None),
-                (Judgement::OneRun, None) => {
-                    let why =
-                        "cannot tell run-to-run noise; compare several runs on each side, or measure both in one study";
-                    (GateOutcome::NotJudged, Some(why.to_owned()))
-                }
-                (_, None) if figure.word == "one trial" => {
-                    (GateOutcome::NotJudged, Some("a single trial has no interval; use repeats".to_owned()))
-                }
-                (_, None) => {
-                    (GateOutcome::NotJudged, Some(format!("{}, so it has no interval; use more rounds", figure.word)))
-                }
-            };
+        let mut rounds = None;
+        let (outcome, why) = match (figure.judgement, ratio.and_then(|ratio| Some((ratio.low?, ratio.high?)))) {
+            // A missing figure is worse than any value.
+            (Judgement::Missing, _) if self.is_worse_if_missing(figure) => {
+                (GateOutcome::Failed, Some(figure.word.clone()))
+            }
+            (Judgement::Missing | Judgement::AtLeast, _) => (GateOutcome::Undecided, Some(figure.word.clone())),
+            (_, Some((low, high))) if beyond(low) && beyond(high) => (GateOutcome::Failed, None),
+            (_, Some((low, high))) if !beyond(low) && !beyond(high) => (GateOutcome::Passed, None),
+            (_, Some(_)) if self.overlooks(detectable, must_detect) => {
+                (GateOutcome::TooWeak, must_detect.map(|share| format!("it must detect {}", percent(share))))
+            }
+            (_, Some(_)) => {
+                rounds = figure.uncertain.and_then(|ratio| ratio.trials_to_exclude(self.line, together));
+                (GateOutcome::Undecided, Some(what_decides(rounds, paired)))
+            }
+            (Judgement::OneRun, None) => {
+                let why =
+                    "cannot tell run-to-run noise; compare several runs on each side, or measure both in one study";
+                (GateOutcome::Undecided, Some(why.to_owned()))
+            }
+            (_, None) if figure.word == "one trial" => {
+                (GateOutcome::Undecided, Some("a single trial has no interval; use repeats".to_owned()))
+            }
+            (_, None) => {
+                (GateOutcome::Undecided, Some(format!("{}, so it has no interval; use more rounds", figure.word)))
+            }
+        };
         let (gate, figure, line) = (self.text.clone(), figure.figure.clone(), self.line);
-        GateResult { gate, pair: 0, figure, line, ratio, detectable, outcome, why }
+        GateResult { gate, pair: 0, figure, line, ratio, detectable, outcome, rounds, why }
     }
 
     /// Whether the figure is missing in B only, and not because too few operations were attempted there.
@@ -217,6 +224,17 @@ impl Gate {
     fn is_beyond(&self, share: f64) -> bool {
         let change = self.change(share);
         if self.above { self.line >= change } else { self.line <= change }
+    }
+}
+
+/// What would decide a gate whose limit is inside the interval.
+fn what_decides(rounds: Option<u32>, paired: bool) -> String {
+    let unit = if paired { "rounds" } else { "runs on each side" };
+    match rounds {
+        Some(rounds) => {
+            format!("the limit is inside the interval; about {} {unit} would decide it", count(rounds.into()))
+        }
+        None => format!("the limit is so near to B/A that {} {unit} would not decide it", count(MOST_TRIALS.into())),
     }
 }
 

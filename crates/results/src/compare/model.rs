@@ -31,6 +31,9 @@ pub struct CompareResult {
     /// The change that every gate must be able to detect, as a share: 0.1 for 10 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_detect: Option<f64>,
+    /// Whether undecided gates end with exit code 0 instead of 5 (`--undecided pass`).
+    #[serde(default)]
+    pub undecided_passes: bool,
     /// The outcome of each `--fail-on`, once for each figure that it names.
     pub gates: Vec<GateResult>,
 }
@@ -215,7 +218,11 @@ pub struct GateResult {
     pub detectable: Option<f64>,
     /// The outcome.
     pub outcome: GateOutcome,
-    /// Why it failed without a ratio, or could not be judged.
+    /// Undecided: about how many rounds, or runs on each side, would decide it in half of all such comparisons, if B / A
+    /// is as it was measured. Null if it is not known, or if 1,000 are not enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Why it failed without a ratio, or is undecided, and what would decide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -225,22 +232,20 @@ pub struct GateResult {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
-    /// The ratio is on the right side of the line.
+    /// The whole interval is within the limit.
     Passed,
-    /// The ratio is beyond the line, but part of its interval is not. The gate passes.
-    Inconclusive,
-    /// The whole interval is beyond the line, or only B has trials without the figure.
+    /// The whole interval is beyond the limit, or only B has trials without the figure.
     Failed,
-    /// The ratio has no interval.
-    NotJudged,
-    /// The gate would have overlooked a change that `--must-detect` asks it to detect.
+    /// Neither: the limit is inside the interval, or the ratio has no interval.
+    Undecided,
+    /// Undecided, and the gate would have overlooked a change that `--must-detect` asks it to detect.
     TooWeak,
 }
 
 impl CompareResult {
     /// The exit code: 4 if a run is invalid by its own checks (unless compared anyway), 1 if a gate failed, 4 if a gate
-    /// is too weak, 5 if one could not be judged, otherwise 0. The first that applies counts: a gate on invalid figures
-    /// has no meaning.
+    /// is too weak, 5 if one is undecided (unless that passes), otherwise 0. The first that applies counts: a gate on
+    /// invalid figures has no meaning.
     pub fn exit_code(&self) -> u8 {
         let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
         if self.is_invalid() {
@@ -249,7 +254,7 @@ impl CompareResult {
             1
         } else if any(GateOutcome::TooWeak) {
             4
-        } else if any(GateOutcome::NotJudged) {
+        } else if any(GateOutcome::Undecided) && !self.undecided_passes {
             5
         } else {
             0
@@ -268,7 +273,7 @@ impl CompareResult {
             let why = |gate: &GateResult| gate.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
             gates.map(|gate| format!("{} ({}){}", gate.figure, gate.gate, why(gate))).collect()
         };
-        let [failed, weak, not_judged] = [GateOutcome::Failed, GateOutcome::TooWeak, GateOutcome::NotJudged].map(of);
+        let [failed, weak, undecided] = [GateOutcome::Failed, GateOutcome::TooWeak, GateOutcome::Undecided].map(of);
         if self.is_invalid() {
             let runs = self.invalid().join("; ");
             Some(format!("invalid by its own checks: {runs}; measure again, or use --anyway"))
@@ -277,8 +282,8 @@ impl CompareResult {
         } else if !weak.is_empty() {
             let next = "measure more rounds or longer phases, or use a quieter machine";
             Some(format!("gate too weak: {}; {next}", weak.join("; ")))
-        } else if !not_judged.is_empty() {
-            Some(format!("gate not judged: {}", not_judged.join("; ")))
+        } else if !undecided.is_empty() && !self.undecided_passes {
+            Some(format!("gate undecided: {}; to exit with 0 all the same, use --undecided pass", undecided.join("; ")))
         } else {
             None
         }

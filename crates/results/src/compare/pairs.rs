@@ -22,8 +22,8 @@ use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
 
-/// Checks on lost or wrong data.
-const SPOILED: [&str; 2] = ["lost-writes", "wrong-content"];
+/// Checks on lost, unread or wrong data.
+const SPOILED: [&str; 3] = ["lost-writes", "unread-writes", "wrong-content"];
 
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,8 @@ pub struct CompareRequest<'a> {
     pub gates: &'a [Gate],
     /// The change that every gate must be able to detect, as a share.
     pub must_detect: Option<f64>,
+    /// Whether undecided gates end with exit code 0.
+    pub undecided_passes: bool,
     /// Whether to compare runs even if they are partial or not comparable.
     pub anyway: bool,
 }
@@ -80,6 +82,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         pairs,
         unmatched: matched.unmatched.into_iter().chain(request.sides.iter().flat_map(Source::incomplete)).collect(),
         must_detect: request.must_detect,
+        undecided_passes: request.undecided_passes,
         gates,
     })
 }
@@ -108,7 +111,9 @@ fn compare_configurations(
     let rounds = |trials: &[&TrialResult]| trials.iter().map(|trial| trial.round).collect::<BTreeSet<_>>();
     let (rounds_a, rounds_b) = (rounds(&trials_a), rounds(&trials_b));
     let paired = a.source.is_run_of(b.source) && !rounds_a.is_disjoint(&rounds_b);
-    let (mut series_a, mut series_b) = (series(a), series(b));
+    // Paired figures and their ratio come from the same rounds.
+    let shared: Option<BTreeSet<u32>> = paired.then(|| &rounds_a & &rounds_b);
+    let (mut series_a, mut series_b) = (series(a, shared.as_ref()), series(b, shared.as_ref()));
     let others = a.runs.iter().chain(&b.runs).filter_map(|of| sheets(&a.runs[0].run.run, &of.run.run));
     // Another currency is worse than another sheet.
     let sheets = others.max_by_key(|(other_currency, _)| *other_currency);
@@ -116,10 +121,11 @@ fn compare_configurations(
         series_a.retain(|_, series| series[0].figure.measure != COST);
         series_b.retain(|_, series| series[0].figure.measure != COST);
     }
+    let of_some = rounds_a != rounds_b;
     let mut figures = Vec::new();
     for (name, of_a) in &series_a {
         let Some(of_b) = series_b.get(name) else { continue };
-        let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), paired };
+        let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), paired, of_some };
         figures.push(both.compared(&trials_a, threshold, together));
     }
     let others = b.runs.iter().chain(a.runs.iter().skip(1));
@@ -151,9 +157,9 @@ fn compare_configurations(
             notes.push(format!("only {only} has {}", names.join(", ")));
         }
     }
-    if paired && rounds_a != rounds_b {
+    if paired && of_some {
         let told: Vec<String> = rounds_a.symmetric_difference(&rounds_b).map(u32::to_string).collect();
-        notes.push(format!("in no ratio, since one of them lacks it: round {}", told.join(", ")));
+        notes.push(format!("in no figure, since one of them lacks it: round {}", told.join(", ")));
     }
     Ok(ComparedPair {
         a: side_a,
@@ -179,7 +185,7 @@ fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration,
             return Err(CompareError::Nothing(format!("{label} has no complete trial; run it again")));
         };
         let is_of = |trials: &[&TrialResult], number: u32| trials.iter().any(|trial| trial.trial == number);
-        // Lost or wrong data are reported even for excluded trials.
+        // Such data are reported even for excluded trials.
         let ours = |v: &CheckResult| match v.trial {
             None => true,
             Some(number) if SPOILED.contains(&v.check.as_str()) => is_of(&of.trials, number),
@@ -238,14 +244,14 @@ fn notes(a: &OneRun, b: &OneRun) -> Vec<String> {
 
 /// The figures to compare, each for every run. A figure that a run lacks is left out. If a phase's rate was searched,
 /// only the rate is compared: its times and throughput are those of a different rate in each trial.
-fn series(configuration: &Configuration<'_>) -> IndexMap<String, Vec<Series>> {
+fn series(configuration: &Configuration<'_>, rounds: Option<&BTreeSet<u32>>) -> IndexMap<String, Vec<Series>> {
     let mut all: IndexMap<String, Vec<Series>> = IndexMap::new();
     for of in &configuration.runs {
         let (trials, run) = (of.whole().0, &of.run.run);
         let searched = searched_phases(&trials);
         let kept = [RATE_WITHIN_LIMITS, DISK, SPACE_AMPLIFICATION, COST];
-        for (name, series) in Series::of(trials.iter().copied(), |trial| cost_figure(run, trial).into_iter().collect())
-        {
+        let counted = trials.iter().copied().filter(|trial| rounds.is_none_or(|rounds| rounds.contains(&trial.round)));
+        for (name, series) in Series::of(counted, |trial| cost_figure(run, trial).into_iter().collect()) {
             if !searched.contains(&series.figure.phase) || kept.contains(&series.figure.measure) {
                 all.entry(name).or_default().push(series);
             }
@@ -279,6 +285,8 @@ struct Both<'a> {
     a: Vec<&'a Series>,
     b: Vec<&'a Series>,
     paired: bool,
+    /// Whether a side has trials in rounds that the other lacks.
+    of_some: bool,
 }
 
 impl Both<'_> {
@@ -310,10 +318,12 @@ impl Both<'_> {
                 (_, true) => lacking("A", &none_in_a, &self.a),
                 _ => format!("{}, {}", lacking("A", &none_in_a, &self.a), lacking("B", &none_in_b, &self.b)),
             },
-            Judgement::OneTrial if first.trials() > 1 || !self.paired => match *measure == RATE_WITHIN_LIMITS {
-                true => "too few searches".to_owned(),
-                false => "one round in common".to_owned(),
-            },
+            Judgement::OneTrial if self.of_some || first.trials() > 1 || !self.paired => {
+                match *measure == RATE_WITHIN_LIMITS {
+                    true => "too few searches".to_owned(),
+                    false => "one round in common".to_owned(),
+                }
+            }
             _ => judgement.word(measure).to_owned(),
         };
         ComparedFigure {

@@ -105,7 +105,7 @@ impl Source {
         let Some((first, others)) = self.runs.split_first() else { return Vec::new() };
         let others: Vec<_> = others.iter().map(|run| (run, of(run))).collect();
         let mut all = Vec::new();
-        for crate::configurations::Configuration { name, trials } in of(first) {
+        for crate::configurations::Configuration { name, trials, .. } in of(first) {
             let in_others = others.iter().map(|(run, all)| {
                 let trials = all.iter().find(|of| of.name == name)?.trials.clone();
                 Some(RunOfConfiguration { run, trials })

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
 use super::pairs::judge;
 use super::*;
 use crate::configurations::over_trials;
@@ -69,13 +71,17 @@ fn faster(by: f64) -> Vec<f64> {
     EVEN.iter().rev().map(|factor| factor * by).collect()
 }
 
+fn plain(sides: &[Source]) -> CompareRequest<'_> {
+    CompareRequest { sides, threshold: 0.02, gates: &[], must_detect: None, undecided_passes: false, anyway: false }
+}
+
 fn compared(sides: &[Source], gates: &[&str]) -> Result<CompareResult, CompareError> {
     let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    compare(&CompareRequest { sides, threshold: 0.02, gates: &gates, must_detect: None, anyway: false })
+    compare(&CompareRequest { gates: &gates, ..plain(sides) })
 }
 
 fn anyway(sides: &[Source]) -> CompareResult {
-    compare(&CompareRequest { sides, threshold: 0.02, gates: &[], must_detect: None, anyway: true }).unwrap()
+    compare(&CompareRequest { anyway: true, ..plain(sides) }).unwrap()
 }
 
 fn figure<'a>(result: &'a CompareResult, name: &str) -> &'a ComparedFigure {
@@ -104,7 +110,7 @@ fn configurations_of_a_run_are_paired_by_round_and_drift_cancels() {
     assert!(!result.pairs[0].paired_by_round);
     let throughput = figure(&result, "steady.throughput");
     assert_eq!((throughput.judgement, throughput.word.as_str()), (Judgement::OneRun, "cannot tell run-to-run noise"));
-    assert_eq!((throughput.ratio.unwrap().low, result.gates[0].outcome), (None, GateOutcome::NotJudged));
+    assert_eq!((throughput.ratio.unwrap().low, result.gates[0].outcome), (None, GateOutcome::Undecided));
     assert!(result.trouble().unwrap().contains("compare several runs on each side"));
 }
 
@@ -115,7 +121,7 @@ fn a_round_that_one_configuration_lacks_is_in_no_ratio() {
     fixture::speed(&mut of.trials[2], 9.0);
     let result = compared(&[source("r", of)], &[]).unwrap();
     let throughput = figure(&result, "steady.throughput");
-    assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.unwrap().trials), (5, 4, 4));
+    assert_eq!((throughput.a.trials, throughput.b.trials, throughput.ratio.unwrap().trials), (4, 4, 4));
     assert!((throughput.ratio.unwrap().value - 1.0).abs() < 1e-9, "{throughput:?}");
     assert!(result.pairs[0].notes[0].contains("round 2"), "{:?}", result.pairs[0].notes);
 }
@@ -131,7 +137,7 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
             of.reverse();
         }
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-        let request = CompareRequest { sides: &of, threshold: 0.02, gates: &gates, must_detect: None, anyway: true };
+        let request = CompareRequest { gates: &gates, anyway: true, ..plain(&of) };
         let result = compare(&request).unwrap();
         let words = ["steady.throughput", "steady.read.response.p99"].map(|name| figure(&result, name).word.clone());
         (result.gates.iter().map(|gate| gate.outcome).collect::<Vec<_>>(), words, result.exit_code())
@@ -140,10 +146,10 @@ fn what_only_one_of_two_has_is_no_ratio_and_passes_no_gate() {
         run.trials[1].phases[1].ops.values_mut().for_each(|op| (op.succeeded, op.throughput_per_s) = (0, 0.0));
     };
     let (gates_of, words, code) = outcomes(&idle, false);
-    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::NotJudged, GateOutcome::Passed]);
+    assert_eq!(gates_of, [GateOutcome::Failed, GateOutcome::Undecided, GateOutcome::Passed]);
     assert_eq!((words[0].as_str(), code), ("missing in 1 of 15 trials of B", 1));
     let (gates_of, words, code) = outcomes(&idle, true);
-    assert_eq!(gates_of[..2], [GateOutcome::NotJudged, GateOutcome::NotJudged]);
+    assert_eq!(gates_of[..2], [GateOutcome::Undecided, GateOutcome::Undecided]);
     assert_eq!((words[0].as_str(), code), ("missing in 1 of 15 trials of A", 5));
     // More than 1 % of its attempts fail: its 99th percentile is among them, however fast the others are.
     let failing = |run: &mut RunResult| {
@@ -175,7 +181,7 @@ fn a_phase_that_was_searched_is_compared_by_its_rate_alone() {
         result.pairs[0].figures.iter().filter(|f| f.phase == "steady").map(|f| f.measure.as_str()).collect();
     assert_eq!(steady, ["rate-within-limits"]);
     assert_eq!(figure(&result, "steady.rate-within-limits").judgement, Judgement::AtLeast);
-    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::NotJudged, 5));
+    assert_eq!((result.gates[0].outcome, result.exit_code()), (GateOutcome::Undecided, 5));
     assert!(
         result.pairs[0].notes.iter().any(|note| note.contains("searched for its rate")),
         "{:?}",
@@ -203,6 +209,11 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
         }
         let result = compared(&of, &[]).unwrap();
         let pair = &result.pairs[0];
+        for figure in pair.figures.iter().filter(|f| f.measure == "cost") {
+            // Three decimals would show nothing.
+            let shown = format::value(figure, &Estimate { value: 0.000_421_8, ..figure.a });
+            assert_eq!(shown, "0.0004218 a million");
+        }
         (pair.figures.iter().any(|f| f.measure == "cost"), pair.notes.iter().any(|note| note.contains("cost")))
     };
     assert_eq!(notes("USD", 1.0), (true, false));
@@ -292,21 +303,81 @@ fn runs_of_earlier_versions_have_their_stores_for_configurations() {
 }
 
 #[test]
-fn gates_hold_fail_or_are_not_sure() {
+fn gates_pass_fail_or_are_undecided() {
     let outcome = |by: f64, gate: &str| compared(&two(by), &[gate]).unwrap().gates[0].outcome;
     // The whole interval is beyond the line.
     assert_eq!(outcome(0.9, "steady.throughput < -5%"), GateOutcome::Failed);
     assert_eq!(outcome(0.9, "steady.read.response.p99 > +5%"), GateOutcome::Failed);
     assert_eq!(outcome(0.9, "steady.read.response.p99 > x1.05"), GateOutcome::Failed);
     // It straddles the line: the point beyond, and not.
-    assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::Inconclusive);
-    assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Passed);
+    assert_eq!(outcome(0.945, "steady.throughput < -5%"), GateOutcome::Undecided);
+    assert_eq!(outcome(0.955, "steady.throughput < -5%"), GateOutcome::Undecided);
     assert_eq!(outcome(1.0, "steady.throughput < -5%"), GateOutcome::Passed);
     assert_eq!(outcome(1.2, "steady.throughput < -5%"), GateOutcome::Passed);
     // To become better may be demanded.
     assert_eq!(outcome(1.0, "steady.throughput < +5%"), GateOutcome::Failed);
-    for (by, code) in [(0.9, 1), (0.945, 0), (1.0, 0)] {
+    for (by, code) in [(0.9, 1), (0.945, 5), (0.955, 5), (1.0, 0)] {
         assert_eq!(compared(&two(by), &["steady.throughput < -5%"]).unwrap().exit_code(), code);
+    }
+}
+
+/// Two noisy configurations in five rounds: `passed` beside an interval from 0.4 to 1.1 said nothing.
+#[test]
+fn an_undecided_gate_says_how_many_rounds_would_decide_it() {
+    let gates: [Gate; 2] = ["steady.throughput < -20%", "steady.throughput < -5%"].map(|gate| gate.parse().unwrap());
+    let judged = |speeds: &[f64], gates: &[Gate], undecided_passes| {
+        let sides = [source("r", run(DAY_1, &[("a", EVEN), ("b", speeds)]))];
+        compare(&CompareRequest { gates, undecided_passes, ..plain(&sides) }).unwrap()
+    };
+    let noisy = [1.0, 0.5, 0.9, 0.6, 0.8];
+    let result = judged(&noisy, &gates[..1], false);
+    let gate = &result.gates[0];
+    assert_eq!((gate.outcome, result.exit_code()), (GateOutcome::Undecided, 5));
+    let rounds = gate.rounds.unwrap();
+    assert!(rounds > 5, "{rounds}");
+    let told = result.trouble().unwrap();
+    let expected = format!("the limit is inside the interval; about {rounds} rounds would decide it");
+    assert!(told.starts_with("gate undecided: ") && told.contains(&expected), "{told}");
+    let shown = text(&result, false, Layout::plain()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(&expected), "{shown}");
+    let passing = judged(&noisy, &gates[..1], true);
+    assert_eq!((passing.gates[0].outcome, passing.exit_code()), (GateOutcome::Undecided, 0));
+    assert_eq!(passing.trouble(), None);
+    // The same noise in as many rounds as it said decides in most cases.
+    let more: Vec<f64> = noisy.iter().copied().cycle().take(2 * rounds as usize).collect();
+    let times = more.len();
+    let sides = [source("r", run(DAY_1, &[("a", &[1.0].repeat(times)), ("b", &more)]))];
+    let later = compare(&CompareRequest { gates: &gates[..1], ..plain(&sides) }).unwrap();
+    assert_ne!(later.gates[0].outcome, GateOutcome::Undecided, "{:?}", later.gates[0]);
+    // A limit at the measured ratio can never be decided.
+    let ratio = gate.ratio.unwrap().value;
+    let there: Gate = format!("steady.throughput < x{ratio}").parse().unwrap();
+    let never = judged(&noisy, &[there], false);
+    assert_eq!(never.gates[0].rounds, None);
+    assert!(never.trouble().unwrap().contains("1,000 rounds would not decide it"), "{:?}", never.trouble());
+}
+
+proptest! {
+    /// The outcome follows from the interval that is shown beside it.
+    #[test]
+    fn the_outcome_of_a_gate_is_where_its_interval_is(
+        speeds in proptest::collection::vec(0.3_f64..2.0, 2..8), line in 0.5_f64..1.6, above: bool,
+    ) {
+        let even = vec![1.0; speeds.len()];
+        let sides = [source("r", run(DAY_1, &[("a", &even), ("b", &speeds)]))];
+        let sign = if above { '>' } else { '<' };
+        let result = compared(&sides, &[&format!("steady.throughput {sign} x{line:.3}")]).unwrap();
+        let gate = &result.gates[0];
+        let (low, high) = (gate.ratio.unwrap().low.unwrap(), gate.ratio.unwrap().high.unwrap());
+        let beyond = |ratio: f64| if above { ratio > gate.line } else { ratio < gate.line };
+        let (outcome, code) = match (beyond(low), beyond(high)) {
+            (true, true) => (GateOutcome::Failed, 1),
+            (false, false) => (GateOutcome::Passed, 0),
+            _ => (GateOutcome::Undecided, 5),
+        };
+        prop_assert_eq!((gate.outcome, result.exit_code()), (outcome, code));
+        prop_assert_eq!(gate.why.is_some(), outcome == GateOutcome::Undecided);
+        prop_assert!(gate.rounds.is_none_or(|rounds| rounds as usize > speeds.len()));
     }
 }
 
@@ -383,7 +454,7 @@ fn one_trial_is_shown_and_cannot_be_judged() {
     let runs = [source("a", run(DAY_1, &[("x", &[1.0]), ("y", &[0.5])]))];
     let result = compared(&runs, &["steady.throughput < -5%"]).unwrap();
     assert_eq!(figure(&result, "steady.throughput").word, "one trial");
-    assert_eq!(result.gates[0].outcome, GateOutcome::NotJudged);
+    assert_eq!(result.gates[0].outcome, GateOutcome::Undecided);
     assert_eq!(result.exit_code(), 5);
     assert!(result.trouble().unwrap().contains("use repeats"));
     assert_eq!(compared(&runs, &[]).unwrap().exit_code(), 0);
@@ -644,10 +715,10 @@ fn a_trial_with_too_few_attempts_for_a_percentile_stays_and_no_gate_on_it_passes
         (figure(&result, "steady.read.response.p99.9").word.clone(), result.gates[0].outcome, result.exit_code())
     };
     assert_eq!(outcome(&[]).1, GateOutcome::Passed);
-    assert_eq!(outcome(&[3]), ("too few attempts in 1 of 5 trials of B".into(), GateOutcome::NotJudged, 5));
-    assert_eq!(outcome(&[2]), ("too few attempts in 1 of 5 trials of A".into(), GateOutcome::NotJudged, 5));
+    assert_eq!(outcome(&[3]), ("too few attempts in 1 of 5 trials of B".into(), GateOutcome::Undecided, 5));
+    assert_eq!(outcome(&[2]), ("too few attempts in 1 of 5 trials of A".into(), GateOutcome::Undecided, 5));
     let all: Vec<usize> = (0..10).collect();
-    assert_eq!((outcome(&all).1, outcome(&all).2), (GateOutcome::NotJudged, 5));
+    assert_eq!((outcome(&all).1, outcome(&all).2), (GateOutcome::Undecided, 5));
 }
 
 #[test]
@@ -656,13 +727,13 @@ fn a_gate_that_could_not_have_seen_enough_does_not_pass() {
     let judged = |speeds: &[f64], must_detect: Option<f64>| {
         let sides = [source("r", run(DAY_1, &[("a", EVEN), ("b", speeds)]))];
         let gates = ["steady.throughput < -2%".parse().unwrap()];
-        let request = CompareRequest { sides: &sides, threshold: 0.02, gates: &gates, must_detect, anyway: false };
+        let request = CompareRequest { gates: &gates, must_detect, ..plain(&sides) };
         compare(&request).unwrap()
     };
     let quiet = judged(&faster(1.0), Some(0.1));
     assert_eq!((quiet.gates[0].outcome, quiet.exit_code()), (GateOutcome::Passed, 0));
     assert!((0.9..0.98).contains(&quiet.gates[0].detectable.unwrap()), "{quiet:?}");
-    assert_eq!(judged(&noisy, None).gates[0].outcome, GateOutcome::Passed);
+    assert_eq!(judged(&noisy, None).gates[0].outcome, GateOutcome::Undecided);
     let weak = judged(&noisy, Some(0.1));
     assert_eq!((weak.gates[0].outcome, weak.exit_code()), (GateOutcome::TooWeak, 4));
     assert!(weak.gates[0].detectable.unwrap() < 1.0 / 1.1);

@@ -119,10 +119,10 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
     for gate in &result.gates {
         let code = match gate.outcome {
             GateOutcome::Passed => "32",
-            GateOutcome::Inconclusive => "33",
-            GateOutcome::Failed | GateOutcome::NotJudged | GateOutcome::TooWeak => "1;31",
+            GateOutcome::Undecided => "33",
+            GateOutcome::Failed | GateOutcome::TooWeak => "1;31",
         };
-        let head = paint.with(code, &format!("{:<10}", outcome(gate.outcome)));
+        let head = paint.with(code, &format!("{:<9}", outcome(gate.outcome)));
         let mut facts = vec![gate.gate.clone(), gate.figure.clone()];
         if let Some(pair) = result.pairs.get(gate.pair as usize - 1).filter(|_| several) {
             facts.push(pair.b.label());
@@ -136,8 +136,8 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
         });
         facts.extend(gate.why.clone());
         facts.extend(Some(detectable(gate)).filter(|text| !text.is_empty()));
-        let lines = in_lines("", &facts, layout.width - 14);
-        let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n              "));
+        let lines = in_lines("", &facts, layout.width - 13);
+        let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n             "));
     }
     let about = about_gates(result);
     if !about.is_empty() {

@@ -137,6 +137,10 @@ pub struct ConfigurationCost {
     pub measured: Option<AtRate>,
     /// At the rate that meets the latency limit. Null if there is no limit, or no rate meets it.
     pub within_limit: Option<AtRate>,
+    /// At the rate of the price sheet. Null if the sheet has none, or if it was not reached (within the limit, if there is
+    /// one).
+    #[serde(default)]
+    pub at_your_rate: Option<AtRate>,
     /// What these figures lack although the sheet prices it.
     pub notes: Vec<String>,
 }
@@ -182,8 +186,17 @@ impl ConfigurationCost {
             usage,
             measured: at(configuration.throughput_per_s),
             within_limit: configuration.within_limit_per_s.and_then(at),
+            at_your_rate: None,
             notes,
         })
+    }
+
+    /// The cost at a rate that is at most 2 % above what was reached on this basis: the machines cost the same, but do
+    /// less. It has no interval.
+    pub(super) fn at_rate(&self, per_s: f64, basis: RateBasis) -> Option<AtRate> {
+        let reached = self.at(basis).filter(|at| at.rate_per_s.value * 1.02 >= per_s)?;
+        let rate = Estimate { value: per_s, low: None, high: None, trials: reached.rate_per_s.trials };
+        at_rate(rate, self.per_hour, self.usage.map_or(0.0, |usage| usage.per_million()))
     }
 
     /// The cost at a rate. `None` if there is no such rate.

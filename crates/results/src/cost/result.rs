@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::configurations::{AtRate, ConfigurationCost, ConfigurationCostInput, RateBasis, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::OpResult;
-use crate::human;
+use crate::human::{self, is_useless};
 use crate::lines::wrap;
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
@@ -91,8 +91,11 @@ impl CostResult {
             .filter(|(_, cost)| cost.is_none())
             .map(|(configuration, _)| configuration.configuration.clone())
             .collect();
-        let configurations: Vec<ConfigurationCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
+        let mut configurations: Vec<ConfigurationCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
         let compared_at = if limit.is_some() { RateBasis::WithinLimit } else { RateBasis::Measured };
+        if let Some(rate) = sheet.rate {
+            configurations.iter_mut().for_each(|of| of.at_your_rate = of.at_rate(rate.0 as f64, compared_at));
+        }
         let best = cheapest(&configurations, compared_at);
         let like_best = best.map(|best| not_told_apart(&configurations, best, compared_at)).unwrap_or_default();
         let mut result = Self {
@@ -138,6 +141,18 @@ impl CostResult {
             if !beyond.is_empty() {
                 notes.push(format!("no rate within the limit: {beyond}"));
             }
+        }
+        if let Some(rate) = self.sheet.rate {
+            let slower = named(&|configuration| configuration.at_your_rate.is_none());
+            if !slower.is_empty() {
+                notes.push(format!("did not reach your rate of {}/s: {slower}", human::count(rate.0)));
+            }
+        }
+        let wide = named(&|of| of.at(self.compared_at).is_some_and(|at| is_useless(&at.per_million.without_clients)));
+        if !wide.is_empty() {
+            notes.push(format!(
+                "unknown: the ends of the interval are more than tenfold apart; run more rounds or longer phases: {wide}"
+            ));
         }
         let idle = named(&|configuration| configuration.measured.is_none());
         if !idle.is_empty() {
@@ -212,17 +227,22 @@ impl CostResult {
         let numbers = [per_s, "per million", "low", "high", "with clients"].map(|name| (name, Count));
         let mut table = Table::new([("configuration", Text), ("rate", Text)].into_iter().chain(numbers));
         for configuration in &self.configurations {
-            for (name, at) in [("measured", configuration.measured), ("within limit", configuration.within_limit)] {
+            for (name, at) in [
+                ("measured", configuration.measured),
+                ("within limit", configuration.within_limit),
+                ("at your rate", configuration.at_your_rate),
+            ] {
                 let Some(at) = at else { continue };
                 let alone = at.per_million.without_clients;
                 let maybe = |value: Option<f64>| value.map_or("n/a".to_owned(), money);
+                let end = |value| if is_useless(&alone) { "unknown".to_owned() } else { maybe(value) };
                 table.row([
                     clip(&configuration.configuration, NAME),
                     name.to_owned(),
                     clip(&human::rate(at.rate_per_s.value), 10),
                     money(alone.value),
-                    maybe(alone.low),
-                    maybe(alone.high),
+                    end(alone.low),
+                    end(alone.high),
                     maybe(at.per_million.with_clients.map(|with| with.value)),
                 ]);
             }

@@ -11,7 +11,7 @@ use jiff::civil::Date;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use storebench_study::units::ByteSize;
+use storebench_study::units::{ByteSize, Count};
 use storebench_study::workload::{Problem, StudyErrors, did_you_mean, read_toml};
 
 /// Prices, their source, and which configuration runs on what.
@@ -25,6 +25,9 @@ pub struct PriceSheet {
     pub source: String,
     /// The day on which they were valid.
     pub date: PriceDate,
+    /// Operations that you serve each second. What a million of them cost at this rate is shown beside the measured rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Count>,
     /// What a reader needs to know about the prices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -199,6 +202,9 @@ impl PriceSheet {
         }
         found.text(&["source"], &self.source);
         found.date(&["date"], self.date, today);
+        if self.rate == Some(Count(0)) {
+            found.add(&["rate"], "a rate of 0 has no cost per million; write how many you serve each second".into());
+        }
         for (name, node) in &self.nodes {
             found.money(&["nodes", name, "per_hour"], node.per_hour);
             if let Some(source) = &node.source {

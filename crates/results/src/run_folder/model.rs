@@ -488,10 +488,13 @@ pub struct ConfigurationResult {
     /// Whether it repeats the first one. `to_first` of its figures is then noise of the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// Trials that completed.
+    /// Trials that completed. Figures count those of the rounds that all compared configurations completed.
     pub trials: u32,
     /// Trials that failed or ended early. They are in no figure.
     pub failed: u32,
+    /// Whether it has not enough rounds in common with the others to be compared. Its figures then count all its trials.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
     /// Each figure over its trials by name (`PHASE.OP.MEASURE`), with its interval.
     pub figures: IndexMap<String, FigureOverTrials>,
 }

@@ -63,6 +63,9 @@ pub(crate) struct Uncertain {
     apart: Option<f64>,
 }
 
+/// No study is asked for more trials than this.
+pub(crate) const MOST_TRIALS: u32 = 1_000;
+
 /// The chance with which a gate must have failed at the smallest change that it could have detected.
 pub(crate) const POWER: f64 = 0.8;
 
@@ -97,18 +100,29 @@ impl Uncertain {
     }
 
     /// How many trials it takes until half of all studies have an interval of at most ± `within`. `None` without an
-    /// interval, if figures are rounded more coarsely, or if 1,000 trials are not enough.
+    /// interval, if figures are rounded more coarsely, or if [`MOST_TRIALS`] are not enough.
     pub(crate) fn trials_for(&self, within: f64, together: usize) -> Option<u32> {
-        const MOST: u32 = 1_000;
+        self.trials_until(within.ln_1p(), together)
+    }
+
+    /// How many trials it takes until half of all studies have an interval that excludes `line`, if this figure is the
+    /// true one. More than there are. `None` as for [`Self::trials_for`].
+    pub(crate) fn trials_to_exclude(&self, line: f64, together: usize) -> Option<u32> {
+        let needed = self.trials_until((self.middle - line.ln()).abs(), together)?;
+        Some(needed.max(self.trials as u32 + 1))
+    }
+
+    /// How many trials it takes until half of all studies have an interval of at most so many logarithms either way.
+    fn trials_until(&self, half: f64, together: usize) -> Option<u32> {
         let (variance, degrees) = self.variance?;
-        let (half, confidence) = (within.ln_1p(), CONFIDENCE.powf(1.0 / together.max(1) as f64));
+        let confidence = CONFIDENCE.powf(1.0 / together.max(1) as f64);
         // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
         let found = |degrees: f64| (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
         // The noise of one trial.
         let noise = (variance / self.of_mean(self.trials as f64)).sqrt() / found(degrees);
         // Degrees of freedom as many fewer than trials as here.
         let lost = self.trials as f64 - degrees;
-        (2..=MOST).filter(|n| f64::from(*n) > lost && self.within <= half).find(|n| {
+        (2..=MOST_TRIALS).filter(|n| f64::from(*n) > lost && self.within <= half).find(|n| {
             let n = f64::from(*n);
             quantile(confidence, n - lost) * noise * found(n - lost) * self.of_mean(n).sqrt() <= half
         })

@@ -5,6 +5,7 @@ use storebench_engine::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use storebench_engine::store::{Durability, OpKind};
 use storebench_study::workload::FaultKind;
 
+use crate::human::count;
 use crate::{PhaseResult, TrialResult};
 
 /// A guarantee that allows a loss, and the fault that it does not survive.
@@ -85,6 +86,16 @@ fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
 /// guarantee allows a torn document, or one that nobody wrote.
 pub(crate) fn lost_writes(ledger: &LedgerReport) -> u64 {
     ledger.gone + ledger.stale + ledger.resurrected
+}
+
+/// Keys that were not read back, in words: nothing is known about them. `None` if all were.
+pub(crate) fn unread(ledger: &LedgerReport) -> Option<String> {
+    let why = if ledger.unverifiable > 0 {
+        "could not be read back"
+    } else {
+        "were not read back, because the run was stopped"
+    };
+    (ledger.unread() > 0).then(|| format!("{} of {} keys {why}", count(ledger.unread()), count(ledger.keys)))
 }
 
 /// What the workers of a phase saw and no guarantee allows: something that nobody wrote; with strong reads, documents

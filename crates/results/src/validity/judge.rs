@@ -99,18 +99,16 @@ fn spoiled_by(trial: &TrialResult, phase: &PhaseResult) -> Spoiled {
 
 /// What is wrong with the data of a run, as the begin of a sentence; `None` if nothing is. The exit code does not say it: a
 /// store that failed ends a run with 1, too.
-pub fn data_trouble(trials: &[TrialResult]) -> Option<&'static str> {
+pub fn data_trouble(trials: &[TrialResult]) -> Option<String> {
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     let of = phases.map(|(trial, phase)| spoiled_by(trial, phase)).fold(Spoiled::default(), Spoiled::or);
-    match (of.lost, of.wrong, of.unread) {
-        (true, true, _) => Some("acknowledged data was lost, and wrong data was returned"),
-        (true, false, _) => Some("acknowledged data was lost"),
-        (false, true, _) => Some("wrong data was returned"),
-        (false, false, true) => {
-            Some("acknowledged data could not be read back, so it is unknown whether it is still there")
-        }
-        (false, false, false) => None,
-    }
+    let unread = match of.lost {
+        true => "other acknowledged data could not be read back",
+        false => "acknowledged data could not be read back, so it is unknown whether it is still there",
+    };
+    let what = [(of.lost, "acknowledged data was lost"), (of.wrong, "wrong data was returned"), (of.unread, unread)];
+    let what: Vec<&str> = what.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+    (!what.is_empty()).then(|| what.join(", and "))
 }
 
 /// The exit code of a run. The first of these that applies:

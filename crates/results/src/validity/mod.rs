@@ -17,13 +17,18 @@ mod unlike;
 
 pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
-pub(crate) use guarantee::{forbidden, ledger_allowed, lost_writes};
+pub(crate) use guarantee::{forbidden, ledger_allowed, lost_writes, unread};
 pub use judge::{data_trouble, exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
 /// What a check means for the result if it does not pass, in a few plain words.
 pub(crate) fn in_short(check: &str) -> Option<&'static str> {
     checks::CHECKS.iter().find(|known| known.name == check).map(|known| known.short)
+}
+
+/// The place of a check in the order of all checks, of which the worst come first. Checks of other versions come last.
+pub(crate) fn rank(check: &str) -> usize {
+    checks::CHECKS.iter().position(|known| known.name == check).unwrap_or(usize::MAX)
 }
 
 /// Whether the answer of a run itself depends on a check, not only its accuracy.

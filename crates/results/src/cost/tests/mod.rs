@@ -13,7 +13,7 @@ const SHEET: &str = r#"
 currency = "USD"
 source = "a made-up price list"
 date = "2026-01-31"
-
+rate = "11.5k"
 [nodes.large]
 per_hour = 2.0
 cpus = 16

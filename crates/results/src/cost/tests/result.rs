@@ -85,6 +85,41 @@ fn single_trials_are_not_told_apart() {
     );
 }
 
+/// `0.000004342 – 158.04` was shown as an interval.
+#[test]
+fn an_interval_that_says_nothing_is_unknown() {
+    let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");
+    let rate = Estimate { trials: 2, ..between(1_000.0, 6.3, 230_000_000.0) };
+    let result = CostResult::of(sheet, &[input("a", "a", rate)], None, Work::Operations);
+    let text = result.to_string();
+    assert!(text.contains("  unknown  unknown  ") && !text.contains("158.7"), "{text}");
+    let told = "unknown: the ends of the interval are more than tenfold apart; run more rounds or longer phases: a";
+    assert!(result.notes.iter().any(|note| note == told), "{:?}", result.notes);
+    // The result keeps them.
+    assert!(result.configurations[0].measured.unwrap().per_million.without_clients.high.unwrap() > 158.0);
+}
+
+#[test]
+fn at_your_rate_the_same_machines_do_less() {
+    let sheet = |rate: &str| plain(&format!("rate = {rate}\nnodes.a.per_hour = 3.6\nstores.default.node = 'a'"));
+    let of = |rate: &str, within: Option<f64>| {
+        let configuration = with_limit("a", exactly(1_000.0), within.map(exactly));
+        let limit = within.map(|_| "the limit".to_owned());
+        CostResult::of(sheet(rate), &[configuration], limit, Work::Operations)
+    };
+    let yours = |result: &CostResult| Some(result.configurations[0].at_your_rate?.per_million.without_clients.value);
+    // 3.60 an hour for 250/s: a million takes 4,000 s.
+    assert!((yours(&of("250", None)).unwrap() - 4.0).abs() < 1e-9);
+    // A given rate is never quite reached.
+    assert!((yours(&of("'1.01k'", None)).unwrap() - 0.990_099).abs() < 1e-6);
+    for (rate, within) in [("1100", None), ("800", Some(500.0))] {
+        let result = of(rate, within);
+        assert_eq!(yours(&result), None);
+        let told = format!("did not reach your rate of {}/s: a", crate::human::count(rate.parse().unwrap()));
+        assert!(result.notes.contains(&told), "{:?}", result.notes);
+    }
+}
+
 #[test]
 fn nothing_is_cheapest_where_nothing_holds_the_limit() {
     let sheet = plain("nodes.a.per_hour = 3.6\nstores.default.node = 'a'");

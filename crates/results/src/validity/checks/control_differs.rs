@@ -18,7 +18,7 @@ const MEASURES: [&str; 4] = [".response.p99", ".throughput", ".documents", ".rat
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let result = configurations.result;
     let Some((first, control)) = controlled(result) else { return Vec::new() };
-    let of = |trials: &crate::configurations::Configuration<'_>| Series::of(trials.whole(), |_| Vec::new());
+    let of = |trials: &crate::configurations::Configuration<'_>| Series::of(trials.counted(), |_| Vec::new());
     let (first_series, control_series) = (of(&first), of(&control));
     let figures = first_series.iter().filter(|(name, _)| MEASURES.iter().any(|measure| name.ends_with(measure)));
     let ratios: Vec<(&String, crate::stats::Uncertain)> =

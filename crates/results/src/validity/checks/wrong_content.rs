@@ -28,11 +28,13 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let in_transactions = scene.phase.ops.values().fold(0u64, |sum, op| sum.saturating_add(op.wrong_rows));
     let (answers, wrong_answers) =
         (answers.saturating_add(in_transactions), wrong_answers.saturating_add(in_transactions));
+    // The query or the document, and what was found there.
+    let first = scene.phase.wrong_examples.first().map_or_else(String::new, |first| format!("; the first: {first}"));
     if wrong_answers > 0 && wrong == 0 {
         return Some(Finding::new(
             Severity::Invalid,
             format!(
-                "{} of {} answers to queries have a number of rows that the study does not expect",
+                "{} of {} answers to queries have a number of rows that the study does not expect{first}",
                 count(wrong_answers),
                 count(answers)
             ),
@@ -62,7 +64,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     let (severity, observed, advice) = match (checked, wrong) {
         (_, 1..) => (
             Severity::Invalid,
-            format!("{} of {} checked documents differ from what was written", count(wrong), count(checked)),
+            format!("{} of {} checked documents differ from what was written{first}", count(wrong), count(checked)),
             "the store returned different data than it was given: see `wrong_examples`; ignore every figure of this run",
         ),
         (0, _) => (
@@ -88,6 +90,18 @@ mod tests {
         assert_eq!(severity(&wrong, "wrong-content"), INVALID);
         wrong.checks = judge(&wrong);
         assert_eq!(exit_code(&wrong), 1);
+        let observed = |kind: &str, example: &str| {
+            let run = closed(|p| {
+                p.ops[0].wrong = 1;
+                p.ops[0].kind = kind.into();
+                p.wrong_examples = vec![example.into(), "another".into()];
+            });
+            judge(&run).into_iter().find(|check| check.check == "wrong-content").unwrap().observed
+        };
+        let told = observed("query", "top, with values of book-7: 3 rows, but the study expects 5");
+        assert!(told.ends_with("; the first: top, with values of book-7: 3 rows, but the study expects 5"), "{told}");
+        let told = observed("read", "book-7: field `title` differs");
+        assert!(told.ends_with("differ from what was written; the first: book-7: field `title` differs"), "{told}");
         let writes = closed(|p| {
             p.ops.shift_remove("read");
         });
