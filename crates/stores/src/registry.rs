@@ -12,7 +12,7 @@ use storebench_engine::store::ordered_map::EmbeddedStore;
 use storebench_engine::store::{
     AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
 };
-use storebench_study::units::{Count, Span};
+use storebench_study::units::{PerSecond, Span};
 
 /// A kind of store, or a decorator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,8 +164,15 @@ pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
 
 fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (names, path) = head.split_once(':').ok_or_else(|| {
-        StoreError::BadUrl(format!("`{url}` has no scheme; write it like {}", list(SCHEMES.iter().map(|s| s.example))))
+        let remedy = match file_meant(head) {
+            Some(meant) => format!("did you mean `{meant}`? `storebench stores` lists all stores"),
+            None => format!("write it like {}", list(SCHEMES.iter().map(|s| s.example))),
+        };
+        StoreError::BadUrl(format!("`{url}` has no scheme; {remedy}"))
     })?;
+    if matches!(names, "http" | "https") {
+        return Err(StoreError::BadUrl(spoken_over_http(names, path)));
+    }
     let (decorators, typed) = split_names(names);
     let mut schemes = Vec::new();
     for decorator in decorators.iter().flat_map(|names| names.split('+')) {
@@ -197,6 +204,35 @@ fn split_names(names: &str) -> (Option<&str>, &str) {
         }
     }
     names.rsplit_once('+').map_or((None, names), |(before, last)| (Some(before), last))
+}
+
+/// The URL of a file that was named without its scheme: by its ending, else by what it begins with.
+fn file_meant(path: &str) -> Option<String> {
+    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+    let scheme = match ending.as_deref() {
+        Some("db" | "sqlite" | "sqlite3" | "db3") => "sqlite",
+        Some("redb") => "redb",
+        Some("fjall") => "fjall",
+        _ => return None,
+    };
+    SCHEMES.iter().any(|known| known.name == scheme).then(|| format!("{scheme}:{path}"))
+}
+
+/// What to write instead of the address of a store that is spoken to over HTTP. `place` is what follows the colon.
+fn spoken_over_http(scheme: &str, place: &str) -> String {
+    let (host, path) = place.trim_start_matches('/').split_once('/').unwrap_or((place.trim_start_matches('/'), ""));
+    let tls = if scheme == "https" { "s" } else { "" };
+    let database = if path.is_empty() { "storebench" } else { path };
+    // A collection is a database of CouchDB, so its URL names none.
+    let known = [("couchdb", ":5984", String::new()), ("ravendb", ":8080", format!("/{database}"))];
+    let built = known.iter().filter(|(name, ..)| SCHEMES.iter().any(|scheme| scheme.name == *name));
+    let (usual, others): (Vec<_>, Vec<_>) = built.partition(|(_, port, _)| host.ends_with(port));
+    let meant = if usual.is_empty() { others } else { usual };
+    let meant: Vec<String> = meant.iter().map(|(name, _, path)| format!("`{name}{tls}://{host}{path}`")).collect();
+    match meant.is_empty() {
+        true => format!("`{scheme}` is not a store; `storebench stores` lists them"),
+        false => format!("`{scheme}` is not a store; name the store instead, as in {}", meant.join(" or ")),
+    }
 }
 
 /// Finds the scheme of a name. `decorator` says whether a decorator or a store is expected here.
@@ -301,13 +337,8 @@ fn decorate(
             let text = options.take("rate").ok_or_else(|| {
                 StoreError::BadUrl(format!("`limit+` requires a rate; write it like {}", scheme.example))
             })?;
-            let rate_per_s = match text.parse::<f64>() {
-                Ok(rate) => rate,
-                Err(_) => text
-                    .parse::<Count>()
-                    .map(|count| count.0 as f64)
-                    .map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?,
-            };
+            let PerSecond(rate_per_s) =
+                text.parse().map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?;
             Ok(Arc::new(Limit::new(Erased(inner), LimitOptions { rate_per_s })?))
         }
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
