@@ -164,14 +164,18 @@ pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
 
 fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (names, path) = head.split_once(':').ok_or_else(|| {
-        let remedy = match file_meant(head) {
-            Some(meant) => format!("did you mean `{meant}`? `storebench stores` lists all stores"),
-            None => format!("write it like {}", list(SCHEMES.iter().map(|s| s.example))),
+        let remedy = match meant(head).as_slice() {
+            [] => format!("write it like {}", list(SCHEMES.iter().map(|s| s.example))),
+            meant => format!("did you mean {}? `storebench stores` lists all stores", either(meant)),
         };
         StoreError::BadUrl(format!("`{url}` has no scheme; {remedy}"))
     })?;
     if matches!(names, "http" | "https") {
-        return Err(StoreError::BadUrl(spoken_over_http(names, path)));
+        let remedy = match meant(head).as_slice() {
+            [] => "`storebench stores` lists all stores".to_owned(),
+            meant => format!("name the store instead, as in {}", either(meant)),
+        };
+        return Err(StoreError::BadUrl(format!("`{names}` is not a store; {remedy}")));
     }
     let (decorators, typed) = split_names(names);
     let mut schemes = Vec::new();
@@ -206,33 +210,37 @@ fn split_names(names: &str) -> (Option<&str>, &str) {
     names.rsplit_once('+').map_or((None, names), |(before, last)| (Some(before), last))
 }
 
-/// The URL of a file that was named without its scheme: by its ending, else by what it begins with.
-fn file_meant(path: &str) -> Option<String> {
-    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
-    let scheme = match ending.as_deref() {
-        Some("db" | "sqlite" | "sqlite3" | "db3") => "sqlite",
-        Some("redb") => "redb",
-        Some("fjall") => "fjall",
-        _ => return None,
+/// The URLs of stores that a text may mean which is none: a file without its scheme, by its ending, or the address of a
+/// store that is spoken to over HTTP.
+pub fn meant(text: &str) -> Vec<String> {
+    let known = |scheme: &str| SCHEMES.iter().any(|known| known.name == scheme);
+    let file = || {
+        let ending = text.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+        let scheme = match ending.as_deref() {
+            Some("db" | "sqlite" | "sqlite3" | "db3") => "sqlite",
+            Some("redb") => "redb",
+            Some("fjall") => "fjall",
+            _ => return Vec::new(),
+        };
+        if known(scheme) { vec![format!("{scheme}:{text}")] } else { Vec::new() }
     };
-    SCHEMES.iter().any(|known| known.name == scheme).then(|| format!("{scheme}:{path}"))
-}
-
-/// What to write instead of the address of a store that is spoken to over HTTP. `place` is what follows the colon.
-fn spoken_over_http(scheme: &str, place: &str) -> String {
-    let (host, path) = place.trim_start_matches('/').split_once('/').unwrap_or((place.trim_start_matches('/'), ""));
+    let Some((scheme, place)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https")) else {
+        return file();
+    };
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
     let tls = if scheme == "https" { "s" } else { "" };
     let database = if path.is_empty() { "storebench" } else { path };
     // A collection is a database of CouchDB, so its URL names none.
-    let known = [("couchdb", ":5984", String::new()), ("ravendb", ":8080", format!("/{database}"))];
-    let built = known.iter().filter(|(name, ..)| SCHEMES.iter().any(|scheme| scheme.name == *name));
+    let stores = [("couchdb", ":5984", String::new()), ("ravendb", ":8080", format!("/{database}"))];
+    let built = stores.iter().filter(|(name, ..)| known(name));
     let (usual, others): (Vec<_>, Vec<_>) = built.partition(|(_, port, _)| host.ends_with(port));
-    let meant = if usual.is_empty() { others } else { usual };
-    let meant: Vec<String> = meant.iter().map(|(name, _, path)| format!("`{name}{tls}://{host}{path}`")).collect();
-    match meant.is_empty() {
-        true => format!("`{scheme}` is not a store; `storebench stores` lists them"),
-        false => format!("`{scheme}` is not a store; name the store instead, as in {}", meant.join(" or ")),
-    }
+    let likely = if usual.is_empty() { others } else { usual };
+    likely.iter().map(|(name, _, path)| format!("{name}{tls}://{host}{path}")).collect()
+}
+
+/// URLs to choose from, in words.
+fn either(urls: &[String]) -> String {
+    urls.iter().map(|url| format!("`{url}`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// Finds the scheme of a name. `decorator` says whether a decorator or a store is expected here.

@@ -109,13 +109,13 @@ fn every_fault_names_its_place_and_remedy() {
 fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     for (set, told) in [
         // Errors of the value itself, also for phases by name.
-        ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: phases.1.rate: "),
-        ("phases.1.rate=fast", "--set phases.1.rate=fast: phases.1.rate: "),
-        ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: phases.1.mix.page.limit: use 1 to"),
-        ("repeats=0", "--set repeats=0: repeats: 0 repeats measure nothing"),
+        ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: `fast` does not begin with a number"),
+        ("phases.1.rate=fast", "--set phases.1.rate=fast: `fast` does not begin with a number"),
+        ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: use 1 to"),
+        ("repeats=0", "--set repeats=0: 0 repeats measure nothing"),
         // Errors that it causes elsewhere.
         ("collections.highlights.index=[]", "--set collections.highlights.index=[]: phases.1.mix.page.where: `user`"),
-        ("phases.by-user.think=1s", "--set phases.by-user.think=1s: phases.1.think: "),
+        ("phases.by-user.think=1s", "--set phases.by-user.think=1s: `think` is for the closed loop"),
     ] {
         let message = refused(GOOD, &["seed=7", set, "title=x"]);
         assert!(message.starts_with(told), "{set}: {message}");
@@ -129,7 +129,7 @@ fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     }
     // Of several overrides, the one that is at fault.
     let message = refused(GOOD, &["phases.by-user.rate=9", "phases.by-user.think=1s", "collections.users.count=-1"]);
-    assert!(message.contains("--set collections.users.count=-1: collections.users.count: -1 is negative"), "{message}");
+    assert!(message.contains("--set collections.users.count=-1: -1 is negative"), "{message}");
 }
 
 /// Errors that appear when documents are compiled or configurations are made.
@@ -140,7 +140,7 @@ fn what_is_found_later_names_the_override_too() {
         Study::error_at(GOOD, Path::new("study.toml"), &given(set), key, "is wrong".into()).to_string()
     };
     let key = "collections.users.key";
-    assert_eq!(at("collections.users.key=x", key), "--set collections.users.key=x: collections.users.key: is wrong");
+    assert_eq!(at("collections.users.key=x", key), "--set collections.users.key=x: is wrong");
     let elsewhere = at("collections.users.count=3", key);
     assert!(
         elsewhere.starts_with("study.toml:6:1: collections.users.key: is wrong (with --set collections.users.count=3)")

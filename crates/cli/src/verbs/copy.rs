@@ -14,6 +14,7 @@ use storebench_lab::space::{
 use storebench_results::human::{bytes, count};
 use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
+use storebench_stores::meant;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
     FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
@@ -496,9 +497,10 @@ pub(super) fn file_target(
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
     let Some(format) = args.to_format.or(told) else {
+        let store = meant(&name).into_iter().next().unwrap_or_else(|| format!("sqlite:{name}"));
         return Err(Failure::bad_input(format!(
             "cannot tell the format of {name} from its name; set it with --to-format, or if it is a store, give its \
-             URL, such as `sqlite:{name}`"
+             URL, such as `{store}`"
         ))
         .into());
     };

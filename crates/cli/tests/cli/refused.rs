@@ -60,11 +60,11 @@ fn overrides_are_blamed_for_what_they_set() {
     for (args, told) in [
         (
             &["run", "books.toml", "--set", "phases.mixed.workers=0"][..],
-            "--set phases.mixed.workers=0: phases.1.workers: ",
+            "--set phases.mixed.workers=0: 0 is out of range",
         ),
         (&["run", "books.toml", "--set", "collections.books.key={nope}"], "--set collections.books.key={nope}: "),
         (&["plan", "books.toml", "--set", "collections.books.size=20B"], "--set collections.books.size=20B: "),
-        (&["run", "preset.toml", "--preset", "tiny"], "--preset tiny phases.mixed.operations=0: phases.1.operations: "),
+        (&["run", "preset.toml", "--preset", "tiny"], "--preset tiny phases.mixed.operations=0: 0 operations"),
     ] {
         let message = refusal(&cli, args);
         assert!(message.starts_with(&format!("error: {told}")), "{message}");

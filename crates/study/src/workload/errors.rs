@@ -89,8 +89,8 @@ impl StudyErrors {
         let of_file = faults(&[]);
         let told = |error: StudyError| {
             let same = |other: &&StudyError| (&other.key, &other.message) == (&error.key, &error.message);
-            if let Some(one) = setting(text, overrides, &error.key) {
-                return of_override(one, error);
+            if let Some((one, key)) = setting(text, overrides, &error.key) {
+                return of_override(one, StudyError { key, ..error });
             }
             if let Some(known) = of_file.iter().find(same) {
                 return known.clone();
@@ -116,8 +116,8 @@ impl StudyErrors {
         path: &[String],
         mut message: String,
     ) -> Self {
-        if let Some(one) = setting(text, overrides, &path.join(".")) {
-            let error = Self::one(file, text, None, path.join("."), message).0.remove(0);
+        if let Some((one, key)) = setting(text, overrides, &path.join(".")) {
+            let error = Self::one(file, text, None, key, message).0.remove(0);
             return Self(vec![of_override(one, error)]);
         }
         if !overrides.is_empty() {
@@ -211,14 +211,17 @@ fn without(text: &str, path: &[String]) -> Option<String> {
     Some(document.to_string())
 }
 
-/// The last override that sets a key or one of its parents.
-fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<&'a Override> {
+/// The last override that sets a key or one of its parents, and the key if it says more than the override.
+fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<(&'a Override, String)> {
     let document = Document::parse(text).ok()?;
-    let sets = |one: &&Override| {
+    let sets = |one: &'a Override| {
         let set = one.resolved(document.as_table());
-        key.strip_prefix(set.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let rest = key.strip_prefix(set.as_str())?;
+        // The override names its own key as the user did.
+        let told = if rest.is_empty() { String::new() } else { key.to_owned() };
+        (rest.is_empty() || rest.starts_with('.')).then_some((one, told))
     };
-    overrides.iter().rev().find(sets)
+    overrides.iter().rev().find_map(sets)
 }
 
 fn of_override(one: &Override, error: StudyError) -> StudyError {
