@@ -36,7 +36,7 @@ Exit codes:
   0    success
   1    data lost, wrong, or could not be read back
   2    invalid input; nothing was started
-  3    store unreachable
+  3    store unreachable, or failed before anything was written
   4    measurement invalid (see its checks) or cut short
   5    a gate of compare could not be judged
   130  interrupted; results so far are saved and marked partial";
@@ -69,7 +69,7 @@ Exit codes:
 ///
 /// Results go to stdout. Progress and messages go to stderr.
 #[derive(Debug, Parser)]
-#[command(name = "storebench", version, after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "storebench", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(styles = STYLES)]
 pub(crate) struct Args {
     #[command(subcommand)]

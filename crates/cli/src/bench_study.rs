@@ -9,17 +9,18 @@ use storebench_engine::store::OpKind;
 use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
 use storebench_results::{human, redact, without_password};
-use storebench_study::units::{ByteSize, Count, Range, Span};
+use storebench_study::units::{ByteSize, Count, PerSecond, Range, Span, UnitError};
 use storebench_study::workload::{
     BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
     Streams, Study, did_you_mean,
 };
 
 use crate::args::BenchArgs;
+use crate::bench_flags;
 use crate::failure::Failure;
 
 /// The only collection.
-const COLLECTION: &str = "docs";
+pub(crate) const COLLECTION: &str = "docs";
 const DEFAULT_DOCS: Count = Count(100_000);
 const DEFAULT_SIZE: ByteSize = ByteSize(1 << 10);
 /// The compressed share of common JSON with zstd. Words drawn from a list would repeat, which flatters stores that
@@ -76,10 +77,7 @@ impl FromStr for RateText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let per_s = match text.parse::<f64>() {
-            Ok(per_s) => per_s,
-            Err(_) => text.parse::<Count>().map_err(|e| e.to_string())?.0 as f64,
-        };
+        let PerSecond(per_s) = text.parse().map_err(|e: UnitError| e.to_string())?;
         if per_s.is_finite() && per_s > 0.0 && per_s <= 1e9 {
             Ok(Self(per_s))
         } else {
@@ -174,7 +172,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         servers: IndexMap::new(),
         links: IndexMap::new(),
         title: format!("Quick benchmark of {}", redact(&args.url)),
-        question: phases.last().map(|measured| question(args, measured)),
+        question: phases.last().map(|measured| question(args.rate, measured)),
         seed: args.seed,
         repeats: 1.into(),
         control: false,
@@ -193,7 +191,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         flaws: Vec::new(),
         published: Vec::new(),
     };
-    let study = study.validate("the flags of bench")?;
+    let study = study.validate("the flags of bench").map_err(|errors| bench_flags::of_study(&errors))?;
     let kept = without_password(&args.url);
     if kept != args.url && args.save_study.is_some() {
         notes.push(
@@ -202,7 +200,13 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         );
     }
     // The user may run the file on another store, so its title names none.
-    let saved = Study { title: title_of_saved(&study), stores: Stores::from_urls([kept]), ..study.clone() };
+    let saved = Study {
+        title: title_of_saved(&study),
+        // Its rate may be changed, too.
+        question: study.phases.last().map(|measured| question(None, measured)),
+        stores: Stores::from_urls([kept]),
+        ..study.clone()
+    };
     let text = file_of(&saved)
         .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
     Ok(Built { study, text, notes })
@@ -217,11 +221,15 @@ fn workers(args: &BenchArgs, notes: &mut Vec<String>) -> u32 {
     })
 }
 
-/// What a quick benchmark asks. It names no store, because the user may run the study on another one.
-fn question(args: &BenchArgs, measured: &Phase) -> String {
+/// What a quick benchmark asks, at a rate that is known. It names no store, because the user may run the study on another
+/// one.
+fn question(rate: Option<RateText>, measured: &Phase) -> String {
     let parts: Vec<String> = measured.mix.iter().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
-    match &args.rate {
+    match rate {
         Some(rate) => format!("How long do operations take at {}/s ({})?", human::rate(rate.0), parts.join(", ")),
+        None if measured.rate.is_some() => {
+            format!("How long do operations take at a given rate ({})?", parts.join(", "))
+        }
         None => format!("How many operations per second, and how long does each take ({})?", parts.join(", ")),
     }
 }
@@ -361,7 +369,8 @@ mod tests {
         ] {
             let built = built(flags).unwrap();
             let again = Study::parse(&built.text, Path::new("saved.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(Study { title: built.study.title.clone(), ..again }, built.study, "{}", built.text);
+            let (title, question) = (built.study.title.clone(), built.study.question.clone());
+            assert_eq!(Study { title, question, ..again }, built.study, "{}", built.text);
         }
     }
 
@@ -396,6 +405,15 @@ mod tests {
                 (title, "Quick benchmark of sqlite:shop.db")
             );
         }
+    }
+
+    /// The rate of the file may be changed when it is run.
+    #[test]
+    fn the_saved_question_names_no_rate() {
+        let built = built("memory: --rate 1k").unwrap();
+        assert!(built.study.question.as_ref().unwrap().contains("at 1,000/s"), "{:?}", built.study.question);
+        let again = Study::parse(&built.text, Path::new("saved.toml"), &["phases.bench.rate=2k".to_owned()]).unwrap();
+        assert_eq!(again.question.unwrap(), "How long do operations take at a given rate (read 95, update 5)?");
     }
 
     #[test]

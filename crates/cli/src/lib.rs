@@ -3,6 +3,7 @@
 
 mod allocator;
 mod args;
+mod bench_flags;
 mod bench_study;
 mod built_in;
 mod called;
@@ -29,6 +30,8 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::{Command, CommandFactory as _, Parser as _};
+
+use storebench_lab::space::raise_open_files;
 
 pub use called::{Interrupter, Outcome, Provided, Told, call};
 pub use verbs::copy_read::Reading;
@@ -87,6 +90,7 @@ pub fn main_of(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     process_title::hide_secrets();
+    raise_open_files();
     match verbs::perform(&args.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.tell(),

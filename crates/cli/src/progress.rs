@@ -272,7 +272,7 @@ impl Observer for Progress {
                 if matches!(self.place, ProgressTo::Lines) {
                     let length = match (duration_ns, operations) {
                         (Some(ns), _) => format!(", {}", human::duration(*ns as f64)),
-                        (None, Some(n)) => format!(", {} operations", human::count(*n)),
+                        (None, Some(n)) => format!(", {}", human::plural(*n, "operation")),
                         _ => String::new(),
                     };
                     line(&format!("{phase}{length}"));
@@ -286,7 +286,7 @@ impl Observer for Progress {
                 }
                 // No rate: the summary has it, of what succeeded and without the drain.
                 let took = human::duration(*elapsed_ns as f64);
-                self.note(&format!("{phase}: {} operations in {took}", human::count(*operations)));
+                self.note(&format!("{phase}: {} in {took}", human::plural(*operations, "operation")));
             }
             Event::Note { text } => self.note(text),
             Event::TrialBegan { trial, of, .. } => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use storebench_engine::store::AnyStore;
+use storebench_results::redact_url;
 use storebench_study::workload::{Stores, Study};
 
 use crate::failure::Failure;
@@ -52,6 +53,20 @@ pub(crate) fn with_options<'a>(url: &str, options: impl Iterator<Item = (&'a str
 /// Creates the driver for a URL, without accessing the store.
 pub(crate) fn open(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
     storebench_stores::open(url).map_err(|error| Failure::of_store(url, &error))
+}
+
+/// Creates the driver of a store that is read. Refuses an embedded store that does not exist, instead of showing an
+/// empty one.
+pub(crate) fn open_to_read(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
+    let store = open(url)?;
+    match store.paths().first().map(|path| (path, path.try_exists())) {
+        Some((path, Ok(false))) => Err(Failure::bad_input(format!(
+            "{}: there is no such file or folder: {}; check the path",
+            redact_url(url),
+            path.display()
+        ))),
+        _ => Ok(store),
+    }
 }
 
 /// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon.

@@ -214,9 +214,11 @@ fn disk(e: &Environment, path: &Path) -> DoctorCheck {
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "fuse.sshfs" => {
             caution(observed, "a network file system: it measures the network, and some stores lose data on it")
         }
-        _ if disk.rotational == Some(true) => {
-            caution(observed, "a rotating disk: random reads wait for its heads to move")
-        }
+        _ if disk.rotational == Some(true) => caution(
+            observed,
+            "it reports itself as a rotating disk, whose random reads wait for its heads to move; virtual disks may \
+                 report so, too",
+        ),
         _ if free < LITTLE_DISK => caution(observed, "little space: a load may fill it; use another path"),
         "overlay" => ok(observed, "a container's layers; a volume or another path is closer to a real server"),
         _ => ok(observed, "embedded stores keep their data here"),

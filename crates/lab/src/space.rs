@@ -1,11 +1,12 @@
-//! Checks before anything is written whether the data fits on its disks, and whether a plan ends in reasonable time.
+//! Checks before anything is written whether the data fits on its disks, whether this process may open enough files, and
+//! whether a plan ends in reasonable time.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use storebench_engine::store::canonical;
-use storebench_results::human::{bytes, duration};
+use storebench_results::human::{bytes, count, duration};
 
 /// A plan that takes longer, even with the fastest stores, is considered a mistake.
 const LONGEST_S: f64 = 365.0 * 86_400.0;
@@ -69,6 +70,47 @@ pub fn check_space(needs: &[Need], free_at: &dyn Fn(&Path) -> Option<Free>) -> R
     Ok(())
 }
 
+/// The most files that this process lets itself open, if the system allows it. Servers that it starts have the same limit.
+const OPEN_FILES: u64 = 1 << 16;
+/// Files that any work may have open: the standard streams, logs, tables, event loops.
+pub const OPEN_FILES_OF_ITSELF: u64 = 48;
+/// Files that a thread with sessions may have open besides these: its event loop.
+pub const OPEN_FILES_OF_A_WORKER: u64 = 5;
+
+/// Raises this process's own limit of open files, as far as the system allows. Shells set a low one for old programs.
+pub fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    if limit.current.is_some_and(|now| now < most) {
+        limit.current = Some(most);
+        // If that fails, the limit remains, and is checked.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// How many files this process may have open; `None` if any number.
+pub fn open_files_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+/// Refuses work that needs more open files than this process may have.
+///
+/// # Errors
+/// Names the work, both numbers, and what to do; `fewer` says how to need fewer.
+pub fn check_open_files(what: &str, need: u64, limit: Option<u64>, fewer: &str) -> Result<(), String> {
+    match limit {
+        Some(limit) if limit < need => Err(format!(
+            "{what} needs up to {} open files, but the system allows this process {} (`ulimit -n`); nothing was started. \
+             Raise the limit with `ulimit -n {}`{fewer}",
+            count(need),
+            count(limit),
+            need.next_power_of_two()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a plan that would take longer than a year even with the fastest stores.
 ///
 /// # Errors
@@ -89,6 +131,17 @@ mod tests {
 
     fn need(what: &str, path: &str, bytes: u64) -> Need {
         Need { what: what.to_owned(), path: path.into(), bytes }
+    }
+
+    #[test]
+    fn too_few_open_files_are_told_with_both_numbers() {
+        assert_eq!(check_open_files("a copy", 60, Some(64), ""), Ok(()));
+        assert_eq!(check_open_files("a copy", 60, None, ""), Ok(()));
+        assert_eq!(
+            check_open_files("a copy", 60, Some(12), ", or lower --parallel").unwrap_err(),
+            "a copy needs up to 60 open files, but the system allows this process 12 (`ulimit -n`); nothing was started. \
+             Raise the limit with `ulimit -n 64`, or lower --parallel"
+        );
     }
 
     /// Two disks: `/a` with 100 GiB free, everything else with 10 GiB.

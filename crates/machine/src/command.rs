@@ -65,7 +65,7 @@ pub(crate) fn run(
                 let _ = child.wait();
                 break match stopped() {
                     true => "was killed on request".to_owned(),
-                    false => format!("did not finish within {within:?} and was killed"),
+                    false => format!("did not finish within {:.1} s and was killed", within.as_secs_f64()),
                 };
             }
             None => std::thread::sleep(pause),

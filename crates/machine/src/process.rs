@@ -112,6 +112,13 @@ impl Pid {
         (words.next()? == numbering()?).then(|| !Self { number, began }.runs())
     }
 
+    /// Its program and number for messages, as far as the kernel tells: `redis-server, process 123`.
+    pub fn shown(self) -> String {
+        let program = std::fs::read_to_string(format!("/proc/{}/comm", self.number)).unwrap_or_default();
+        let program = if program.is_empty() { String::new() } else { format!("{}, ", program.trim_end()) };
+        format!("{program}process {}", self.number)
+    }
+
     /// Whether it is running. A zombie is not.
     pub fn runs(self) -> bool {
         stat(self.number).is_some_and(|stat| stat.began == self.began && !stat.has_ended())

@@ -214,6 +214,12 @@ impl Server {
         self.child.is_some() || self.given_runs
     }
 
+    /// Whether its processes are started as children of this one, and not by a command of the user's that may find it
+    /// running.
+    pub fn is_own(&self) -> bool {
+        !matches!(self.spec.commands, Commands::Given { .. })
+    }
+
     /// How it died, if it ended without being asked to.
     pub fn died(&mut self) -> Option<Problem> {
         if !self.has_ended() {

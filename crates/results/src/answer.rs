@@ -63,6 +63,7 @@ pub fn answer(result: &RunResult) -> Answer {
 }
 
 pub(crate) use enough::enough;
+pub use failures::in_one_line;
 pub use phases::{Width, widths};
 
 /// The phases that the answer covers, the main one first.
@@ -83,7 +84,11 @@ fn found(result: &RunResult) -> (String, bool) {
         _ if whole == 0 => told.push("No trial completed.".to_owned()),
         Some(limited) => told.push(limited),
         None => {
-            told.push(phases::compared(result).unwrap_or_else(|| "Only warm-ups were measured.".to_owned()));
+            let nothing = match result.measured_phases().next() {
+                None if result.phases().any(|phase| phase.warm_up) => "Only warm-ups were measured.",
+                _ => "No operation was measured.",
+            };
+            told.push(phases::compared(result).unwrap_or_else(|| nothing.to_owned()));
         }
     }
     if whole > 0 {

@@ -188,13 +188,13 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
 
 /// Whether documents per second describe these phases, rather than operations per second. That holds for loads, copies,
 /// and operations on several documents. Every table and sentence uses this function.
-pub(crate) fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
+pub fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
     phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
 }
 
 /// Whether operations have several documents, so that documents per second say more. Rows of queries are no documents, and
 /// a transaction counts as one, whatever its steps.
-pub fn is_bulk(op: &OpResult) -> bool {
+pub(crate) fn is_bulk(op: &OpResult) -> bool {
     let as_one = [OpKind::Query, OpKind::Transaction].iter().any(|kind| op.kind == kind.name());
     op.documents > 0 && op.documents != op.succeeded && !as_one
 }

@@ -91,6 +91,18 @@ pub(crate) fn is_useless(of: &Estimate) -> bool {
     of.low.zip(of.high).is_some_and(|(low, high)| !(high.is_finite() && high <= low * 10.0))
 }
 
+/// How many operations a client has under way at most: `2 workers × 4 connections, 8 operations at a time on each`.
+pub fn workers(workers: u32, connections: u32, in_flight: u32) -> String {
+    let mut text = plural(workers.into(), "worker");
+    if connections > 1 {
+        text += &format!(" × {} connections", count(connections.into()));
+    }
+    match in_flight {
+        0 | 1 => text,
+        several => format!("{text}, {} operations at a time on each", count(several.into())),
+    }
+}
+
 /// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (wide interval)` where it is too wide to be of use.
 pub fn ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
@@ -119,5 +131,8 @@ mod tests {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.125), "12.5 %");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(workers(2, 1, 1), "2 workers");
+        assert_eq!(workers(1, 4, 1), "1 worker × 4 connections");
+        assert_eq!(workers(2, 1, 8), "2 workers, 8 operations at a time on each");
     }
 }

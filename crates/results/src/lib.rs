@@ -35,7 +35,7 @@ pub mod table;
 pub mod times;
 pub mod validity;
 
-pub use figures::is_bulk;
+pub use figures::in_documents;
 pub use generators::generators;
 pub use own_delay::own_delay;
 pub use run_folder::*;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use storebench_study::workload::FIRST_LOOK;
 
-use crate::human::{bytes, count, duration, percent};
+use crate::human::{bytes, count, duration, percent, workers};
 
 /// The most trials that are listed.
 const SHOWN_TRIALS: usize = 40;
@@ -290,7 +290,7 @@ impl fmt::Display for Plan {
                 (None, None) => write!(f, ", closed loop")?,
             }
             if p.parts.is_none() {
-                write!(f, ", {} × {} × {} in flight", p.workers, p.connections, p.in_flight)?;
+                write!(f, ", {}", workers(p.workers, p.connections, p.in_flight))?;
             }
             if !p.loads && p.parts.is_none() {
                 write!(f, ", keys {}", p.popularity)?;

@@ -13,7 +13,7 @@ use crate::answer::{Answer, answer};
 use crate::claims::ClaimTable;
 use crate::figures::in_documents;
 use crate::generators::generators;
-use crate::human::{bytes, count, digits, duration, percent, plural, rate};
+use crate::human::{bytes, count, digits, duration, percent, plural, rate, workers};
 use crate::lines::{facts as in_lines, paragraph, sparkline};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
@@ -233,8 +233,10 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     let mut facts = vec![duration(phase.elapsed_ns as f64)];
     facts.extend(match (&phase.tasks, &phase.rate) {
         (Some(tasks), _) => copied(phase, tasks),
-        (None, Some(found)) => vec![workers(phase), format!("open loop, {}/s scheduled", rate(found.scheduled_per_s))],
-        (None, None) => vec![workers(phase), "closed loop".to_owned()],
+        (None, Some(found)) => {
+            vec![workers_of(phase), format!("open loop, {}/s scheduled", rate(found.scheduled_per_s))]
+        }
+        (None, None) => vec![workers_of(phase), "closed loop".to_owned()],
     });
     facts.push(format!("durability {}", phase.durability.in_words()));
     out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
@@ -346,15 +348,8 @@ fn copied(phase: &PhaseResult, tasks: &TasksResult) -> Vec<String> {
     ]
 }
 
-fn workers(phase: &PhaseResult) -> String {
-    let mut text = plural(phase.workers.into(), "worker");
-    if phase.connections > 1 {
-        let _ = write!(text, " × {} connections", phase.connections);
-    }
-    if phase.in_flight > 1 {
-        let _ = write!(text, " × {} in flight", phase.in_flight);
-    }
-    text
+fn workers_of(phase: &PhaseResult) -> String {
+    workers(phase.workers, phase.connections, phase.in_flight)
 }
 
 /// What a search found: `rate within limits: 336/s (400/s fails; 7 probes)`.

@@ -79,4 +79,4 @@ mod sqlite;
 pub use hosted::serve as host;
 use storebench_engine::store::document;
 
-pub use registry::{Open, OptionHelp, Scheme, is_scheme, open, provide, schemes};
+pub use registry::{Open, OptionHelp, Scheme, is_scheme, meant, open, provide, schemes};

@@ -12,7 +12,7 @@ use storebench_engine::store::ordered_map::EmbeddedStore;
 use storebench_engine::store::{
     AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
 };
-use storebench_study::units::{Count, Span};
+use storebench_study::units::{PerSecond, Span};
 
 /// A kind of store, or a decorator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,8 +164,19 @@ pub fn open(url: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
 
 fn open_split(url: &str, head: &str, query: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
     let (names, path) = head.split_once(':').ok_or_else(|| {
-        StoreError::BadUrl(format!("`{url}` has no scheme; write it like {}", list(SCHEMES.iter().map(|s| s.example))))
+        let remedy = match meant(head).as_slice() {
+            [] => format!("write it like {}", list(SCHEMES.iter().map(|s| s.example))),
+            meant => format!("did you mean {}? `storebench stores` lists all stores", either(meant)),
+        };
+        StoreError::BadUrl(format!("`{url}` has no scheme; {remedy}"))
     })?;
+    if matches!(names, "http" | "https") {
+        let remedy = match meant(head).as_slice() {
+            [] => "`storebench stores` lists all stores".to_owned(),
+            meant => format!("name the store instead, as in {}", either(meant)),
+        };
+        return Err(StoreError::BadUrl(format!("`{names}` is not a store; {remedy}")));
+    }
     let (decorators, typed) = split_names(names);
     let mut schemes = Vec::new();
     for decorator in decorators.iter().flat_map(|names| names.split('+')) {
@@ -197,6 +208,39 @@ fn split_names(names: &str) -> (Option<&str>, &str) {
         }
     }
     names.rsplit_once('+').map_or((None, names), |(before, last)| (Some(before), last))
+}
+
+/// The URLs of stores that a text may mean which is none: a file without its scheme, by its ending, or the address of a
+/// store that is spoken to over HTTP.
+pub fn meant(text: &str) -> Vec<String> {
+    let known = |scheme: &str| SCHEMES.iter().any(|known| known.name == scheme);
+    let file = || {
+        let ending = text.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+        let scheme = match ending.as_deref() {
+            Some("db" | "sqlite" | "sqlite3" | "db3") => "sqlite",
+            Some("redb") => "redb",
+            Some("fjall") => "fjall",
+            _ => return Vec::new(),
+        };
+        if known(scheme) { vec![format!("{scheme}:{text}")] } else { Vec::new() }
+    };
+    let Some((scheme, place)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https")) else {
+        return file();
+    };
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let tls = if scheme == "https" { "s" } else { "" };
+    let database = if path.is_empty() { "storebench" } else { path };
+    // A collection is a database of CouchDB, so its URL names none.
+    let stores = [("couchdb", ":5984", String::new()), ("ravendb", ":8080", format!("/{database}"))];
+    let built = stores.iter().filter(|(name, ..)| known(name));
+    let (usual, others): (Vec<_>, Vec<_>) = built.partition(|(_, port, _)| host.ends_with(port));
+    let likely = if usual.is_empty() { others } else { usual };
+    likely.iter().map(|(name, _, path)| format!("{name}{tls}://{host}{path}")).collect()
+}
+
+/// URLs to choose from, in words.
+fn either(urls: &[String]) -> String {
+    urls.iter().map(|url| format!("`{url}`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// Finds the scheme of a name. `decorator` says whether a decorator or a store is expected here.
@@ -301,13 +345,8 @@ fn decorate(
             let text = options.take("rate").ok_or_else(|| {
                 StoreError::BadUrl(format!("`limit+` requires a rate; write it like {}", scheme.example))
             })?;
-            let rate_per_s = match text.parse::<f64>() {
-                Ok(rate) => rate,
-                Err(_) => text
-                    .parse::<Count>()
-                    .map(|count| count.0 as f64)
-                    .map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?,
-            };
+            let PerSecond(rate_per_s) =
+                text.parse().map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?;
             Ok(Arc::new(Limit::new(Erased(inner), LimitOptions { rate_per_s })?))
         }
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),

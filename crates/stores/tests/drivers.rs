@@ -153,7 +153,12 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
     for (url, expected) in [
         ("sqilte:x.db", "did you mean `sqlite`?"),
         ("mangodb:x", "did you mean `mongodb`?); expected one of: sqlite, fjall, redb, "),
-        ("documents.db", "has no scheme"),
+        ("documents.db", "did you mean `sqlite:documents.db`?"),
+        ("some/documents.redb", "did you mean `redb:some/documents.redb`?"),
+        ("documents", "has no scheme; write it like sqlite:documents.db"),
+        ("http://me@db.example:5984/shop", "as in `couchdb://me@db.example:5984`"),
+        ("https://db.example:8080", "as in `ravendbs://db.example:8080/storebench`"),
+        ("http://db.example", "`couchdb://db.example` or `ravendb://db.example/storebench`"),
         ("sqlite:", "sqlite:documents.db"),
         ("fjall:?cache=1MiB", "has no path"),
         ("sqlite://host/x.db", "sqlite:/host/x.db"),

@@ -194,18 +194,68 @@ impl FromStr for Count {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let (digits, unit) = split_number(text);
-        let n = number(digits, text, "100_000 or \"100k\"")?;
-        let scale = match unit {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "M" | "m" => 1e6,
-            "B" | "G" | "b" => 1e9,
-            other => {
-                return Err(UnitError(format!("unknown unit of count `{other}`; use k, M or B")));
-            }
-        };
-        whole(n * scale, text).map(Self)
+        whole(thousands(text, "100_000 or \"100k\"")?, text).map(Self)
+    }
+}
+
+/// A number that may be followed by k, M or B.
+fn thousands(text: &str, example: &str) -> Result<f64, UnitError> {
+    let (digits, unit) = split_number(text);
+    let n = number(digits, text, example)?;
+    let scale = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" | "m" => 1e6,
+        "B" | "G" | "b" => 1e9,
+        other => {
+            return Err(UnitError(format!("unknown unit of count `{other}`; use k, M or B")));
+        }
+    };
+    Ok(n * scale)
+}
+
+/// Operations per second. Written `250`, `0.5`, `"2k"` or `"1.5M"`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct PerSecond(pub f64);
+
+impl PerSecond {
+    /// Reads the value alone, for fields that are numbers.
+    pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Self::deserialize(deserializer).map(|read| read.0)
+    }
+}
+
+impl FromStr for PerSecond {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim().parse::<f64>() {
+            Ok(n) if n.is_finite() => Ok(Self(n)),
+            _ => thousands(text, "250 or \"2k\"").map(Self),
+        }
+    }
+}
+
+crate::written::written_as!(
+    PerSecond,
+    "operations per second such as 250 or \"2k\"",
+    number = |n| Ok::<_, UnitError>(PerSecond(n)),
+    text = str::parse::<PerSecond>,
+);
+
+impl Serialize for PerSecond {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl JsonSchema for PerSecond {
+    fn schema_name() -> Cow<'static, str> {
+        "PerSecond".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["number", "string"], "description": "operations per second: 250, 0.5, \"2k\"" })
     }
 }
 

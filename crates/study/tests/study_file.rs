@@ -109,14 +109,13 @@ fn every_fault_names_its_place_and_remedy() {
 fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     for (set, told) in [
         // Errors of the value itself, also for phases by name.
-        ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: phases.1.rate: "),
-        ("phases.1.rate=fast", "--set phases.1.rate=fast: phases.1.rate: "),
-        ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: phases.1.mix.page.limit: use 1 to"),
-        ("repeats=0", "--set repeats=0: repeats: 0 repeats measure nothing"),
+        ("phases.by-user.rate=fast", "--set phases.by-user.rate=fast: `fast` does not begin with a number"),
+        ("phases.1.rate=fast", "--set phases.1.rate=fast: `fast` does not begin with a number"),
+        ("phases.by-user.mix.page.limit=0", "--set phases.by-user.mix.page.limit=0: use 1 to"),
+        ("repeats=0", "--set repeats=0: 0 repeats measure nothing"),
         // Errors that it causes elsewhere.
         ("collections.highlights.index=[]", "--set collections.highlights.index=[]: phases.1.mix.page.where: `user`"),
-        ("phases.by-user.think=1s", "--set phases.by-user.think=1s: phases.1.think: "),
-        ("phases.by-user.operations=5", "--set phases.by-user.operations=5: phases.1.operations: "),
+        ("phases.by-user.think=1s", "--set phases.by-user.think=1s: `think` is for the closed loop"),
     ] {
         let message = refused(GOOD, &["seed=7", set, "title=x"]);
         assert!(message.starts_with(told), "{set}: {message}");
@@ -130,7 +129,7 @@ fn an_override_is_blamed_for_what_it_does_and_the_file_for_the_rest() {
     }
     // Of several overrides, the one that is at fault.
     let message = refused(GOOD, &["phases.by-user.rate=9", "phases.by-user.think=1s", "collections.users.count=-1"]);
-    assert!(message.contains("--set collections.users.count=-1: collections.users.count: -1 is negative"), "{message}");
+    assert!(message.contains("--set collections.users.count=-1: -1 is negative"), "{message}");
 }
 
 /// Errors that appear when documents are compiled or configurations are made.
@@ -141,7 +140,7 @@ fn what_is_found_later_names_the_override_too() {
         Study::error_at(GOOD, Path::new("study.toml"), &given(set), key, "is wrong".into()).to_string()
     };
     let key = "collections.users.key";
-    assert_eq!(at("collections.users.key=x", key), "--set collections.users.key=x: collections.users.key: is wrong");
+    assert_eq!(at("collections.users.key=x", key), "--set collections.users.key=x: is wrong");
     let elsewhere = at("collections.users.count=3", key);
     assert!(
         elsewhere.starts_with("study.toml:6:1: collections.users.key: is wrong (with --set collections.users.count=3)")
@@ -260,4 +259,55 @@ fn the_schema_accepts_the_good_study_and_refuses_unknown_keys() {
     assert_eq!(storebench_schema::faults(&schema, &json), Vec::<String>::new());
     json["titel"] = "x".into();
     assert_eq!(storebench_schema::faults(&schema, &json).len(), 1);
+}
+
+#[test]
+fn all_typos_are_told_at_once() {
+    let text = GOOD
+        .replace("count  = 1_000", "cuont  = 1_000")
+        .replace("rate     = 250", "raet     = 250")
+        .replace("duration = \"3m\"", "duration = \"3 moons\"")
+        .replace("seed  = 435", "sede  = 435");
+    let told = refused(&text, &[]);
+    for (line, part) in [
+        (2, "sede: `sede` is not known here; did you mean `seed`?"),
+        (5, "collections.users.cuont: `cuont` is not known here; did you mean `count`?"),
+        (22, "phases.1.raet: `raet` is not known here; did you mean `rate`?"),
+        (23, "phases.1.duration: "),
+    ] {
+        assert!(told.contains(&format!("study.toml:{line}:")) && told.contains(part), "{line}: {told}");
+    }
+    assert_eq!(told.matches("study.toml:").count(), 4, "a key that is mistyped is not missing, too: {told}");
+    let told = refused(&GOOD.replace("title", "titel"), &["phases.load.wrokers=3"]);
+    assert!(told.contains("did you mean `title`?") && told.contains("--set phases.load.wrokers=3"), "{told}");
+    assert!(!told.contains("missing"), "{told}");
+}
+
+/// Rates are read alike wherever they are written.
+#[test]
+fn rates_are_numbers_with_or_without_a_unit() {
+    let limits =
+        "[limits]\n\"by-user.response.p99\" = \"10ms\"\n[search]\nphase = \"by-user\"\nfrom = 500\nto = 1_000\n";
+    let searched = format!("{}{limits}", GOOD.replace("rate     = 250\n", ""));
+    let read = |text: &str, set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+        Study::parse(text, Path::new("study.toml"), &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let search = read(&searched, &["search.from=0.5k", "search.to=400k"]).search.unwrap();
+    assert_eq!((search.from, search.to), (500.0, 400_000.0));
+    for (set, same) in [
+        ("phases.by-user.rate=2.5k", "phases.by-user.rate=2500"),
+        ("phases.by-user.rate=\"0.5\"", "phases.by-user.rate=0.5"),
+        ("phases.by-user.rate={ ramp = [\"1k\", 2000] }", "phases.by-user.rate={ ramp = [1000, \"2k\"] }"),
+        (
+            "phases.by-user.rate={ steps = [\"1k\", 2000], each = \"1s\" }",
+            "phases.by-user.rate={ steps = [1000, 2000], each = \"1s\" }",
+        ),
+    ] {
+        assert_eq!(read(GOOD, &[set]).phases[1].rate, read(GOOD, &[same]).phases[1].rate, "{set}");
+    }
+    for wrong in ["search.to=fast", "phases.by-user.rate=5 bananas"] {
+        let told = refused(&searched, &[wrong]);
+        assert!(told.contains("write it like 250 or \"2k\"") || told.contains("use k, M or B"), "{told}");
+    }
 }

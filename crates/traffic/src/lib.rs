@@ -230,7 +230,7 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
     }
     if kept.is_empty() {
         let why = match left_out.iter().max_by_key(|(_, left)| left.count) {
-            Some((why, left)) => format!("; most often, {why} ({} times)", left.count),
+            Some((why, left)) => format!("; most often ({}), {why}", left.count),
             None => String::new(),
         };
         return Err(Error(format!("the log has no operation on a single document{why}")));

@@ -35,7 +35,8 @@ fn pages(docs: &Path) -> io::Result<BTreeMap<String, String>> {
     // Sets the display names of subcommands.
     command.build();
     pages.insert("man/storebench.1".to_owned(), man(&command)?);
-    for verb in command.get_subcommands() {
+    // `help VERB` prints the help of the others.
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
         let name = verb.get_display_name().unwrap_or(verb.get_name());
         pages.insert(format!("man/{name}.1"), man(verb)?);
     }

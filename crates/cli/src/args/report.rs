@@ -24,8 +24,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE", group = "file")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite the --output or --picture file
-    #[arg(long, requires = "file")]
+    /// Overwrite the file that would be written, if it exists
+    #[arg(long)]
     pub(crate) force: bool,
 
     /// Write the tables of each run as Parquet into its folder `parquet`

@@ -8,10 +8,10 @@ use storebench_lab::run::{ConfigurationRequest, RunRequest};
 
 use super::measure::{measure, prepare_mode};
 use crate::args::BenchArgs;
-use crate::bench_study;
 use crate::failure::Failure;
 use crate::outputs::{refuse_existing, write_text};
 use crate::progress::Progress;
+use crate::{bench_flags, bench_study};
 use crate::{stores, studies};
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
@@ -21,11 +21,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     let built = bench_study::build(args)?;
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
-    let documents = studies::compile(&built.study, 1.0, Path::new("."), None).map_err(|mut failure| {
-        // The user gave flags, so the message names a flag.
-        failure.message = failure.message.replace("write `bad_lines = \"skip\"`", "give --skip-bad-lines");
-        failure
-    })?;
+    let documents = studies::compile(&built.study, 1.0, Path::new("."), None).map_err(bench_flags::of_documents)?;
     if let Some(file) = &args.save_study {
         write_text(file, &built.text, args.force)
             .map_err(|failure| Failure::bad_input(format!("--save-study {}", failure.message)))?;
@@ -56,7 +52,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     };
     measure(&request, &args.result, &mut progress).map_err(|mut failure| {
         let flags = "name the columns with --existing-key COLUMN and --existing-body COLUMN";
-        failure.message = failure.message.replace(NAME_COLUMNS, flags);
+        failure.message = bench_flags::in_flags(&failure.message).replace(NAME_COLUMNS, flags);
         failure
     })
 }

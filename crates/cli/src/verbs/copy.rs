@@ -8,10 +8,13 @@ use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::{CopyId, Existing, OpKind, RowsKind};
 use storebench_lab::copied::{Copied, keep_copy};
-use storebench_lab::space::free_at;
+use storebench_lab::space::{
+    OPEN_FILES_OF_A_WORKER, OPEN_FILES_OF_ITSELF, check_open_files, free_at, open_files_limit,
+};
 use storebench_results::human::{bytes, count};
 use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
+use storebench_stores::meant;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
     FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
@@ -33,6 +36,9 @@ use crate::{called, stores};
 
 /// The log of a copy that has finished.
 const DONE: &str = "log.done.jsonl";
+
+/// Files that each worker of a copy may have open: those of its source and its target.
+const FILES_OF_A_COPY: u64 = 6;
 
 /// The shortest copy, in seconds, that reports its bottleneck.
 const TELLING_S: f64 = 5.0;
@@ -56,6 +62,8 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         copy_tasks::check(args, &plan, (&from, &to), tasks)?;
         plan.parallel = args.parallel.unwrap_or(tasks.at_once());
     }
+    let need = OPEN_FILES_OF_ITSELF + u64::from(plan.parallel) * (OPEN_FILES_OF_A_WORKER + FILES_OF_A_COPY);
+    check_open_files("this copy", need, open_files_limit(), ", or lower --parallel").map_err(Failure::bad_input)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
     let Read { source, theirs, bytes } = source(args, &plan, &from)?;
@@ -376,7 +384,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Re
                 drop_attachments: args.drop_attachments,
                 access: access(args),
             };
-            let source = StoreSource::open(stores::open(url)?, options)?;
+            let source = StoreSource::open(stores::open_to_read(url)?, options)?;
             Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None })
         }
     }
@@ -489,9 +497,10 @@ pub(super) fn file_target(
     let packing = if folder { Packing::Plain } else { Packing::of_name(&name) };
     let told = if folder || place.is_none() { Some(Format::Jsonl) } else { Format::told_by(&name) };
     let Some(format) = args.to_format.or(told) else {
+        let store = meant(&name).into_iter().next().unwrap_or_else(|| format!("sqlite:{name}"));
         return Err(Failure::bad_input(format!(
             "cannot tell the format of {name} from its name; set it with --to-format, or if it is a store, give its \
-             URL, such as `sqlite:{name}`"
+             URL, such as `{store}`"
         ))
         .into());
     };

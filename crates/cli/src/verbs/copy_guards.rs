@@ -30,7 +30,7 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
         let say = "name the collection to read with --from-collection NAME (or use --query)";
         Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
     };
-    let mut there = match stores::open(url)?.collections() {
+    let mut there = match stores::open_to_read(url)?.collections() {
         Ok(there) => there,
         Err(storebench_engine::store::StoreError::NotSupported(_)) => return Err(ask("")),
         Err(error) => return Err(Failure::of_store(url, &error)),

@@ -52,9 +52,10 @@ pub(super) fn check(
             // The parts of one file exist until the file is complete. Those of a folder are moved or uploaded singly.
             let times = if options.folder { 1.0 } else { 2.0 };
             let bytes = share(times * if packed { PACKED } else { 1.0 });
-            let local = options.place.as_ref().is_some_and(|place| place.path().is_some());
-            if local || options.place.is_some() && !options.folder {
-                needs.push(need("the file and its parts", options.parts.clone(), bytes));
+            let local = options.place.as_ref().and_then(|place| place.path());
+            if local.is_some() || options.place.is_some() && !options.folder {
+                // On the same disk as its hidden parts, whose name nobody knows.
+                needs.push(need("the file and its parts", local.unwrap_or(&options.parts).to_owned(), bytes));
             }
         }
     }

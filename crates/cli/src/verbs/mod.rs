@@ -32,6 +32,8 @@ mod studies;
 mod trace;
 mod verify;
 
+use storebench_lab::space::{OPEN_FILES_OF_ITSELF, check_open_files, open_files_limit};
+
 use crate::args::Verb;
 use crate::failure::Failure;
 
@@ -39,6 +41,7 @@ use crate::failure::Failure;
 pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
     #[cfg(feature = "tables")]
     storebench_documents::trace::read_tables_with(storebench_transfer::parquet_rows);
+    check_open_files("Storebench", OPEN_FILES_OF_ITSELF, open_files_limit(), "").map_err(Failure::bad_input)?;
     match verb {
         Verb::Init(args) => init::init(args),
         Verb::Run(args) => run::run(args),

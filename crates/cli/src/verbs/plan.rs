@@ -169,6 +169,20 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         }
         out += "\n";
     }
+    let mut unasked: Vec<&str> = Vec::new();
+    for of in configurations.iter().filter(|of| !of.store.capabilities().embedded) {
+        if !unasked.contains(&of.store_name.as_str()) {
+            unasked.push(&of.store_name);
+        }
+    }
+    if !unasked.is_empty() {
+        out += &format!(
+            "  {} {} not asked: this is what the store can guarantee. `run` asks, and refuses what a server is not \
+             configured for\n",
+            unasked.join(", "),
+            if unasked.len() == 1 { "was" } else { "were" }
+        );
+    }
     print(&out)?;
     Ok(0)
 }

@@ -18,7 +18,7 @@ use crate::{stores, studies};
 const JOBS_AT_MOST: usize = 8;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
-    let store = stores::open(&args.url)?;
+    let store = stores::open_to_read(&args.url)?;
     let opened = studies::open(&args.study, &[])?;
     let documents = opened.documents()?;
     let stop = Arc::new(Stop::new());

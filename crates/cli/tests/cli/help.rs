@@ -18,6 +18,14 @@ fn help() {
 }
 
 #[test]
+fn help_is_a_verb() {
+    let cli = Cli::new();
+    assert_eq!(cli.run("help bench").code(0).out, cli.run("bench --help").code(0).out);
+    assert_eq!(cli.run("help").code(0).out, cli.run("--help").code(0).out);
+    assert!(cli.run("help bnech").code(2).err.contains("bnech"));
+}
+
+#[test]
 fn version() {
     assert_eq!(Cli::new().run("--version").code(0).out, concat!("storebench ", env!("CARGO_PKG_VERSION"), "\n"));
 }

@@ -60,11 +60,11 @@ fn overrides_are_blamed_for_what_they_set() {
     for (args, told) in [
         (
             &["run", "books.toml", "--set", "phases.mixed.workers=0"][..],
-            "--set phases.mixed.workers=0: phases.1.workers: ",
+            "--set phases.mixed.workers=0: 0 is out of range",
         ),
         (&["run", "books.toml", "--set", "collections.books.key={nope}"], "--set collections.books.key={nope}: "),
         (&["plan", "books.toml", "--set", "collections.books.size=20B"], "--set collections.books.size=20B: "),
-        (&["run", "preset.toml", "--preset", "tiny"], "--preset tiny phases.mixed.operations=0: phases.1.operations: "),
+        (&["run", "preset.toml", "--preset", "tiny"], "--preset tiny phases.mixed.operations=0: 0 operations"),
     ] {
         let message = refusal(&cli, args);
         assert!(message.starts_with(&format!("error: {told}")), "{message}");
@@ -158,4 +158,53 @@ fn somebody_elses_database_stays_as_it_was() {
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0)).unwrap();
     assert_eq!((theirs, tables), (3, 1), "their table is kept, ours is removed");
+}
+
+/// A store that cannot be prepared leaves nothing behind, and is told once.
+#[test]
+fn a_run_that_never_began_leaves_nothing() {
+    let cli = Cli::new();
+    let told = refusal(&cli, &["bench", "sqlite:/proc/nowhere.db"]);
+    assert!(told.contains("/proc/nowhere.db") && told.ends_with("\nexit 3"), "{told}");
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_read_must_exist() {
+    let cli = Cli::with_study();
+    for args in [
+        &["copy", "sqlite:nosuch.db", "out.jsonl"][..],
+        &["copy", "fjall:nosuch", "out.jsonl", "--from-collection", "books"],
+        &["verify", "sqlite:nosuch.db", "books.toml"],
+    ] {
+        let told = refusal(&cli, args);
+        assert!(told.contains("there is no such file or folder: nosuch") && told.ends_with("exit 2"), "{told}");
+    }
+    assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[test]
+fn too_few_open_files_are_refused_by_name_and_a_low_limit_is_raised() {
+    let cli = Cli::new();
+    let limited = |limit: &str, args: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_storebench")]);
+        let done = command.args(args).current_dir(cli.folder.path()).output().unwrap();
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr),
+        )
+    };
+    let (code, told) = limited("-n 20", &["bench", "memory:", "--operations", "10", "--docs", "10"]);
+    assert!(code == Some(2) && told.contains("(`ulimit -n`); nothing was started. Raise the limit with"), "{told}");
+    let (code, told) =
+        limited("-n 64", &["bench", "sqlite:x.db", "--operations", "10", "--docs", "10", "--workers", "8"]);
+    assert!(code == Some(2) && told.contains("phase `load` needs up to 112 open files"), "{told}");
+    assert!(told.contains("`ulimit -n 128`, or use fewer workers or connections (--connections 1)"), "{told}");
+    cli.write("one.jsonl", "{\"_id\":\"a\"}\n");
+    let (code, told) = limited("-n 64", &["copy", "one.jsonl", "out.jsonl", "-p", "8"]);
+    assert!(code == Some(2) && told.contains("this copy needs up to") && told.contains("lower --parallel"), "{told}");
+    let (code, told) = limited("-Sn 50", &["copy", "one.jsonl", "out.jsonl", "-p", "8"]);
+    assert_eq!(code, Some(0), "{told}");
 }

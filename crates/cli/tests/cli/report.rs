@@ -183,6 +183,9 @@ fn many_runs_have_an_index() {
     let refused = cli.run("report runs").code(2);
     assert!(refused.err.contains("exists"), "{}", refused.err);
     assert_eq!(std::fs::read(cli.path("runs/index.html")).unwrap(), b"mine");
+    assert!(refused.err.contains("--force"), "{}", refused.err);
+    cli.run("report runs --force").code(0);
+    assert!(std::fs::read_to_string(cli.path("runs/index.html")).unwrap().contains(">second run<"));
     cli.run("report runs -o elsewhere.html").code(0);
     assert!(std::fs::read_to_string(cli.path("elsewhere.html")).unwrap().contains("runs/one/report.html"));
 }

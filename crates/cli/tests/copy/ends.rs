@@ -376,7 +376,7 @@ fn a_view_is_read_by_keys_and_ranges_of_somebody_s_database() {
         .map(|document| (document["_id"].as_str().unwrap().to_owned(), document))
         .collect();
     assert_eq!(by_key(&cli.path("v.jsonl")), wanted);
-    let wrong = cli.run("copy sqlite:b.db v.jsonl --from-collection a --view by/hour");
+    let wrong = cli.run("copy memory: v.jsonl --from-collection a --view by/hour");
     assert_eq!(wrong.code, 2, "{wrong:?}");
     assert!(wrong.err.contains("cannot do `view`"), "{wrong:?}");
 }

@@ -51,6 +51,26 @@ impl Caller {
         })
     }
 
+    /// Opens this many sessions at once, and closes them again.
+    ///
+    /// # Errors
+    /// How many could be opened, and why no more.
+    pub fn open_at_once(
+        store: &dyn AnyStore,
+        options: &SessionOptions,
+        sessions: u64,
+    ) -> Result<(), (u64, StoreError)> {
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let reactor = reactor.map_err(|e| (0, StoreError::Failed(format!("could not create an event loop: {e}"))))?;
+        reactor.block_on(async {
+            let mut open = Vec::new();
+            for opened in 0..sessions {
+                open.push(store.open_any(options).await.map_err(|error| (opened, error))?);
+            }
+            Ok(())
+        })
+    }
+
     /// Does one operation, and calls `done` with its result.
     pub fn call(&mut self, request: &Request<'_>, mut done: impl FnMut(Result<Reply<'_>, OpError>)) {
         let mut request = Some(request);

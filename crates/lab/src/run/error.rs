@@ -2,7 +2,8 @@
 
 use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
-use storebench_results::FolderError;
+use storebench_results::validity::exit_code;
+use storebench_results::{FolderError, RunResult};
 
 /// A run that was refused or could not start. Failures after the first measurement are not errors but part of the
 /// result.
@@ -22,20 +23,43 @@ pub enum LabError {
     /// The run folder cannot be created.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// No trial got as far as its first phase.
+    #[error("{message}")]
+    NeverBegan {
+        /// The exit code of what stopped them.
+        code: u8,
+        /// Why, store by store.
+        message: String,
+    },
     /// Invalid request.
     #[error("{0}")]
     BadInput(String),
 }
 
 impl LabError {
-    /// The exit code: 2 for bad input or an unsupported request, 3 for an unreachable store, otherwise 1.
+    /// The error of a run without any phase.
+    pub(super) fn never_began(result: &RunResult) -> Self {
+        let mut told: Vec<String> = Vec::new();
+        for trial in &result.trials {
+            let text = trial.failure.as_ref().map(|failure| format!("store `{}`: {}", trial.store, failure.message));
+            told.extend(text.filter(|text| !told.contains(text)));
+        }
+        if told.is_empty() {
+            told.push("interrupted before anything was measured; no results were kept".to_owned());
+        }
+        Self::NeverBegan { code: exit_code(result), message: told.join("\n") }
+    }
+
+    /// The exit code: 2 for bad input or an unsupported request, 3 for a store that cannot be reached or used, 1 if the run
+    /// folder fails.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store { source, .. } => match source {
                 StoreError::BadUrl(_) | StoreError::NotOurs(_) | StoreError::NotSupported(_) => 2,
-                StoreError::Unreachable(_) => 3,
-                StoreError::Failed(_) => 1,
+                // Nothing was started, so nothing can have been lost.
+                StoreError::Unreachable(_) | StoreError::Failed(_) => 3,
             },
+            Self::NeverBegan { code, .. } => *code,
             Self::Documents(_) | Self::BadInput(_) => 2,
             Self::Folder(_) => 1,
         }

@@ -30,6 +30,7 @@ mod runner;
 #[cfg(test)]
 mod server_tests;
 mod servers;
+mod sessions;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -86,6 +86,13 @@ impl<'a> Journal<'a> {
         self.keep(|folder| folder.add_event(&line));
     }
 
+    /// Removes the folder of a run that never began.
+    pub(super) fn discard(mut self) {
+        if let Some(folder) = self.folder.take() {
+            folder.discard();
+        }
+    }
+
     /// Ends the log and returns the first write error, if any.
     pub(super) fn finish(mut self) -> Option<FolderError> {
         if let Some(folder) = self.folder.take() {

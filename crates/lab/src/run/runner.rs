@@ -20,8 +20,10 @@ use storebench_results::cost::CostResult;
 use storebench_results::environment::Environment;
 use storebench_results::human::{count, percent};
 use storebench_results::plan::{Plan, PlannedTrial};
-use storebench_results::validity::exit_code;
-use storebench_results::{CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, redact};
+use storebench_results::validity::{PREPARE, exit_code};
+use storebench_results::{
+    CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
+};
 use storebench_study::Part;
 use storebench_study::workload::{Body, Claim, Collection, FIRST_LOOK, Phase, Study};
 
@@ -37,7 +39,10 @@ use super::servers::Managed;
 use super::transfers::{Files, write_files};
 use crate::environment::this_machine;
 use crate::plan::{Outline, load_key, plan_run};
-use crate::space::{Need, check_space, check_time, free_at};
+use crate::space::{
+    Need, OPEN_FILES_OF_A_WORKER, OPEN_FILES_OF_ITSELF, check_open_files, check_space, check_time, free_at,
+    open_files_limit,
+};
 use crate::sync::sync_times;
 use crate::wall;
 
@@ -169,6 +174,8 @@ pub(super) struct Session<'a> {
     pub(super) parts: Parts,
     /// What the first stores answered to the operations of traces.
     pub(super) replayed: Vec<Replayed>,
+    /// Configurations whose sessions could all be opened at once.
+    pub(super) fitting: BTreeSet<usize>,
 }
 
 /// Runs a study. Failures after the first store is touched are part of the result. The folder holds everything measured
@@ -176,12 +183,14 @@ pub(super) struct Session<'a> {
 ///
 /// # Errors
 /// Fails on everything that can be refused before a store is touched: a store that holds other data or cannot do what a
-/// phase asks, an unreachable store, a folder that cannot be created.
+/// phase asks, an unreachable store, a folder that cannot be created. Fails, too, if no trial gets as far as its first
+/// phase: then no folder is kept.
 pub fn run(request: &RunRequest, stop: Arc<Stop>, observer: &mut dyn Observer) -> Result<RunOutcome, LabError> {
     let secrets = Secrets::of(&request.study);
     run_with(request, &secrets, stop, observer).map_err(|error| match error {
         LabError::Store { store, source } => LabError::Store { store, source: secrets.hide_error(source) },
         LabError::BadInput(text) => LabError::BadInput(secrets.hide(&text)),
+        LabError::NeverBegan { code, message } => LabError::NeverBegan { code, message: secrets.hide(&message) },
         other => other,
     })
 }
@@ -279,6 +288,7 @@ fn run_with(
         files,
         parts,
         replayed: Vec::new(),
+        fitting: BTreeSet::new(),
     };
     let started = Instant::now();
     let mut result = RunResult {
@@ -331,6 +341,10 @@ fn run_with(
             session.remove(configuration, &mut result, &mut journal);
         }
     }
+    if request.resume.is_none() && !session.parts.are_several() && result.trials.iter().all(never_began) {
+        journal.discard();
+        return Err(LabError::never_began(&result));
+    }
     result.trials.sort_by_key(|trial| trial.trial);
     let (ended, note) = wall::ended(&result.run.began, started.elapsed(), jiff::Timestamp::now());
     result.run.ended = Some(ended);
@@ -339,6 +353,11 @@ fn run_with(
     journal.log(serde_json::json!({ "event": "run-ended", "exit_code": exit_code(&result) }));
     let folder_error = journal.finish();
     Ok(RunOutcome { result, folder: path, folder_error })
+}
+
+/// Whether a trial ended before its first phase: its store could not be prepared, or the user interrupted it.
+fn never_began(trial: &TrialResult) -> bool {
+    trial.phases.is_empty() && trial.failure.as_ref().is_none_or(|failure| failure.during == PREPARE)
 }
 
 /// The rounds that are complete, if the study ends when its intervals are narrow enough, and they are.
@@ -497,6 +516,7 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
+    enough_open_files(store, &capabilities, &plans)?;
     let mut description = store.describe();
     // Show the store's own address. The link's address differs in each run.
     description.url = request.links.shown(&description.url);
@@ -565,6 +585,29 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
         prepare,
         kept,
     })
+}
+
+/// Refuses phases that would open more files than this process may.
+fn enough_open_files(
+    store: &Arc<dyn AnyStore>,
+    capabilities: &Capabilities,
+    plans: &[ResolvedPhase],
+) -> Result<(), LabError> {
+    let of_session = match (capabilities.embedded, store.paths().is_empty()) {
+        (true, true) => 0,
+        // The database, its log and its index.
+        (true, false) => 3,
+        (false, _) => 1,
+    };
+    for plan in plans.iter().filter_map(ResolvedPhase::operations) {
+        let workers = u64::from(plan.phase.workers);
+        let each = u64::from(plan.phase.connections) * of_session + OPEN_FILES_OF_A_WORKER;
+        let fewer = format!(", or use fewer workers or connections (--set phases.{}.connections=1)", plan.phase.name);
+        let what = format!("phase `{}`", plan.phase.name);
+        check_open_files(&what, OPEN_FILES_OF_ITSELF + workers * each, open_files_limit(), &fewer)
+            .map_err(LabError::BadInput)?;
+    }
+    Ok(())
 }
 
 /// What the parts of a run have in common.

@@ -53,6 +53,8 @@ struct Manners {
     leaks: bool,
     /// Cannot be prepared.
     refuses: bool,
+    /// How many sessions may be open at once.
+    sessions: Option<u64>,
 }
 
 /// A memory store behind a connection.
@@ -62,11 +64,13 @@ struct Server {
     manners: Manners,
     operations: Arc<AtomicU64>,
     prepared: Arc<Mutex<Vec<Prepare>>>,
+    open: Arc<AtomicU64>,
 }
 
 impl Server {
     fn with(manners: Manners) -> Self {
-        Self { inner: MemoryStore::new(), manners, operations: Arc::default(), prepared: Arc::default() }
+        let (operations, prepared, open) = (Arc::default(), Arc::default(), Arc::default());
+        Self { inner: MemoryStore::new(), manners, operations, prepared, open }
     }
 
     fn said(&self, what: &str) -> String {
@@ -78,6 +82,12 @@ struct ServerSession {
     inner: MemorySession,
     server: Server,
     counters: SessionCounters,
+}
+
+impl Drop for ServerSession {
+    fn drop(&mut self) {
+        self.server.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Session for ServerSession {
@@ -114,7 +124,11 @@ impl Store for Server {
         Store::prepare(&self.inner, layout, how)
     }
     async fn open(&self, options: &SessionOptions) -> Result<ServerSession, StoreError> {
+        if self.manners.sessions.is_some_and(|most| self.open.load(Ordering::Relaxed) >= most) {
+            return Err(StoreError::Unreachable("too many clients already".to_owned()));
+        }
         let inner = Store::open(&self.inner, options).await?;
+        self.open.fetch_add(1, Ordering::Relaxed);
         Ok(ServerSession { inner, server: self.clone(), counters: SessionCounters::default() })
     }
     fn stats(&self) -> Result<Stats, StoreError> {
@@ -168,6 +182,28 @@ fn quietly(request: &RunRequest) -> Result<RunOutcome, LabError> {
 
 fn check<'a>(result: &'a RunResult, check: &str) -> &'a storebench_results::validity::CheckResult {
     result.checks.iter().find(|v| v.check == check).unwrap()
+}
+
+/// A load may take hours, and the phase after it would fail.
+#[test]
+fn connections_that_the_server_does_not_allow_are_refused_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let text = STUDY.replace("workers = 1", "workers = 2\nconnections = 50");
+    let server = Server::with(Manners { sessions: Some(64), ..Manners::default() });
+    let error = quietly(&request(&text, &server, Some(&runs))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "store `here`: phase `mixed` opens 100 connections at once, but only 64 could be opened: too many clients already. \
+         Nothing was loaded. Use --set phases.mixed.connections=31, or let the server accept more"
+    );
+    assert_eq!((error.exit_code(), server.operations.load(Ordering::Relaxed), runs.exists()), (2, 0, false));
+    // What it says fits.
+    let fitting = text.replace("connections = 50", "connections = 31");
+    assert_eq!(quietly(&request(&fitting, &server, None)).unwrap().result.trials[0].failure, None);
+    let few = Server::with(Manners { sessions: Some(3), ..Manners::default() });
+    let told = quietly(&request(&text, &few, None)).unwrap_err().to_string();
+    assert!(told.contains("--set phases.mixed.workers=1 and --set phases.mixed.connections=1"), "{told}");
 }
 
 #[test]
@@ -249,10 +285,8 @@ fn a_server_that_tells_its_password_tells_nobody() {
     assert_eq!(read_run(folder).unwrap().trials[0].phases.len(), 2);
 
     let refusing = Server::with(Manners { refuses: true, leaks: true, ..Manners::default() });
-    let outcome = quietly(&request_of(&refusing, &dir.path().join("more"))).unwrap();
-    assert_eq!(outcome.exit_code(), 3);
-    assert_eq!(holding(outcome.folder.as_ref().unwrap(), &secrets), Vec::<String>::new());
-    assert_eq!(outcome.result.trials[0].failure.as_ref().unwrap().message, "access denied: `***` and ***");
+    let error = quietly(&request_of(&refusing, &dir.path().join("more"))).unwrap_err();
+    assert_eq!((error.exit_code(), error.to_string().as_str()), (3, "store `here`: access denied: `***` and ***"));
 }
 
 fn reader(server: &Server) -> Caller {
@@ -348,7 +382,6 @@ of-author = { op = "page", where = "author", limit = 1 }
     let error = quietly(&request(text, &nowhere, None)).unwrap_err();
     assert!(error.exit_code() == 2 && error.to_string().contains("there is nothing at"), "{error}");
     let none = text.replace("where = \"author\"", "where = \"publisher\"");
-    let outcome = quietly(&request(&none, &server, None)).unwrap();
-    let failure = outcome.result.trials[0].failure.as_ref().unwrap();
-    assert!(failure.message.contains("`publisher`") && outcome.exit_code() == 2, "{failure:?}");
+    let error = quietly(&request(&none, &server, None)).unwrap_err();
+    assert!(error.to_string().contains("`publisher`") && error.exit_code() == 2, "{error}");
 }

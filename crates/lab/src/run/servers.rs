@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use storebench_engine::store::{AnyStore, StoreError};
 use storebench_machine::{
     Commands, Dropped, Forgotten, GroupUse, Keep, Limits, Pid, PowerCut, Problem, Server, Signal, Spec, StopBy, Tree,
-    User, drop_caches,
+    User, drop_caches, listeners,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Fault, ServerSpec, StopSignal, Study};
@@ -221,6 +221,7 @@ impl Managed {
     pub(super) fn start_one(&self, store: Option<&dyn AnyStore>) -> Result<Started, StoreError> {
         let began = Instant::now();
         let mut server = self.server();
+        self.port_is_free(&server)?;
         server.start().map_err(failed)?;
         let mut listening = None;
         let mut answers = || {
@@ -236,6 +237,21 @@ impl Managed {
         };
         server.wait_ready(&mut answers).map_err(failed)?;
         Ok(Started { listening, ready: began.elapsed() })
+    }
+
+    /// Refuses to start a server on a port where something already listens: its own error says less, and what listens
+    /// there might be measured in its place.
+    fn port_is_free(&self, server: &Server) -> Result<(), StoreError> {
+        let Some(address) = self.listens.filter(|_| server.is_own() && !server.is_started()) else { return Ok(()) };
+        if TcpStream::connect_timeout(&address, LISTENS_WITHIN).is_err() {
+            return Ok(());
+        }
+        let other = listeners(address.port()).first().map_or_else(String::new, |other| format!(" ({})", other.shown()));
+        Err(StoreError::Unreachable(format!(
+            "server `{}` cannot be started: something else{other} already listens on {address}; stop it, or give the \
+             server another `port`",
+            self.name
+        )))
     }
 
     /// Stops its further nodes and then it, and waits until they have ended.
@@ -397,4 +413,46 @@ fn filled(text: &str, places: &[(String, String)]) -> String {
 
 fn failed(problem: Problem) -> StoreError {
     StoreError::Unreachable(problem.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_said_before_the_server_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let spec = Spec {
+            name: "pg".to_owned(),
+            commands: Commands::Run {
+                line: format!("touch {}", folder.path().join("started").display()),
+                network: String::new(),
+                stop: StopBy::Signal(Signal::TERM),
+            },
+            user: None,
+            prepare: None,
+            data: None,
+            ready: None,
+            env: Vec::new(),
+            log: folder.path().join("log"),
+            ready_within: Duration::from_secs(60),
+            stop_within: Duration::from_secs(60),
+            files: Vec::new(),
+        };
+        let server = Managed { listens: Some(address), ..Managed::new(spec, folder.path(), None).unwrap() };
+        let Err(StoreError::Unreachable(told)) = server.start_one(None) else { panic!("the port is taken") };
+        let own = Pid::own().unwrap().shown();
+        assert_eq!(
+            told,
+            format!(
+                "server `pg` cannot be started: something else ({own}) already listens on {address}; stop it, or give \
+                 the server another `port`"
+            )
+        );
+        assert!(!folder.path().join("started").exists());
+    }
 }

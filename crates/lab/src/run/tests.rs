@@ -312,7 +312,9 @@ fn what_a_copy_wrote_is_discarded_only_where_the_user_says_so() {
                 assert!(matches!(left, Namespace::Copied(_)), "{mode:?} {left:?}");
                 if let Err(error) = told {
                     assert_eq!(error.exit_code(), 2);
-                    assert!(error.to_string().contains("--discard-existing"), "{error}");
+                    // Beside it, another name helps, too.
+                    let remedy = if mode == PrepareMode::IntoExisting { "Rename" } else { "--discard-existing" };
+                    assert!(error.to_string().contains(remedy), "{error}");
                 }
             }
         }
@@ -345,6 +347,28 @@ fn a_store_that_goes_away_leaves_what_the_others_measured() {
         storebench_results::summary::summary(&kept, storebench_results::summary::Layout::plain())
             .contains("nobody answers on port 1")
     );
+}
+
+/// A store that cannot be prepared leaves nothing to report: no result, and no folder.
+#[test]
+fn a_run_that_never_began_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let away = || -> Arc<dyn AnyStore> { Arc::new(Staged { unreachable: true, ..Staged::default() }) };
+    let error = quietly(&request(STUDY, vec![("away", away())], Some(&runs))).unwrap_err();
+    assert_eq!((error.exit_code(), error.to_string().as_str()), (3, "store `away`: nobody answers on port 1"));
+    assert!(!runs.exists(), "the folder of runs was made for it");
+    std::fs::create_dir(&runs).unwrap();
+    let both = vec![("away", away()), ("gone", away())];
+    let error = quietly(&request(STUDY, both, Some(&runs))).unwrap_err();
+    assert_eq!(error.to_string().lines().count(), 2, "each store is told once: {error}");
+    assert_eq!(std::fs::read_dir(&runs).unwrap().count(), 0, "only what the run itself made is removed");
+    let stop = Arc::new(Stop::new());
+    stop.ask();
+    let error =
+        run(&request(STUDY, vec![("memory", memory())], Some(&runs)), stop, &mut |_: &Event<'_>| ()).unwrap_err();
+    assert!(error.exit_code() == 130 && error.to_string().contains("before anything was measured"), "{error}");
+    assert_eq!(std::fs::read_dir(&runs).unwrap().count(), 0);
 }
 
 #[test]

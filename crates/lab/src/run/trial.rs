@@ -14,11 +14,12 @@ use storebench_engine::{
     Begin, Companion, Observer, PhaseContext, PhasePlan, ResolvedPhase, Written, calibrate, run_phase,
 };
 use storebench_machine::Processors;
+use storebench_results::answer::in_one_line;
 use storebench_results::bottleneck::Bottleneck;
 use storebench_results::environment::port_of;
 use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
-use storebench_results::validity::spoiled;
+use storebench_results::validity::{PREPARE, spoiled};
 use storebench_results::{
     CollectionResult, Failure, FailureKind, FaultResult, Pass, PhaseResult, ProbeResult, ResourcesResult, RunResult,
     SampledResult, SearchResult, TrialResult, gather_phase, judge_limits,
@@ -185,8 +186,9 @@ impl Session<'_> {
         let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
         let prepared = ready.and_then(|()| self.prepare_together(configuration, kept, journal));
         let sampled = prepared.and_then(|()| self.sample(configuration, journal));
-        match sampled.and_then(|sampled| self.try_in_own_words(configuration, kept).map(|()| sampled)) {
-            Err(error) => fail(result, "prepare", &error),
+        let tried = sampled.and_then(|sampled| self.try_in_own_words(configuration, kept).map(|()| sampled));
+        match tried.and_then(|sampled| self.try_sessions(configuration).map(|()| sampled)) {
+            Err(error) => fail(result, PREPARE, &error),
             Ok(sampled) => {
                 self.discarded.insert(configuration.location.clone());
                 result.trials[at].sampled = sampled;
@@ -253,8 +255,10 @@ impl Session<'_> {
         if let Some(Err(error)) = configuration.request.server.as_ref().map(Managed::stop) {
             fail(result, "stop", &error);
         }
-        if let Some(failure) = &result.trials[at].failure {
-            journal.note(format!("{} ended early, in {}: {}", configuration.name, failure.during, failure.message));
+        // The end of the run tells all of it, and of a single trial at once.
+        if let Some(failure) = result.trials[at].failure.as_ref().filter(|_| of > 1) {
+            let why = in_one_line(&failure.message);
+            journal.note(format!("{} ended early, in {}: {why}", configuration.name, failure.during));
         }
         journal.log(serde_json::json!({ "event": "trial-ended" }));
         self.kept.soon(&self.request.study.published, journal, result);

@@ -5,7 +5,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 use storebench_results::stats::SeriesEventKind;
-use storebench_results::{PhaseResult, TrialResult, is_bulk};
+use storebench_results::{PhaseResult, TrialResult, in_documents};
 
 use super::means::means;
 use super::work;
@@ -145,11 +145,20 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
     errors.about = "Failed operations per second.".to_owned();
     let by_documents = by_documents(subject);
-    let unit = if by_documents { "docs/s" } else { "ops/s" };
+    let mut phases = subject.trials().flat_map(|(_, _, trial)| &trial.phases);
+    let unit = if by_documents.is_empty() {
+        "ops/s"
+    } else if phases.all(|phase| by_documents.contains(phase.name.as_str())) {
+        "docs/s"
+    } else {
+        throughput.about += " Loads and bulk operations count documents, other phases operations.";
+        "docs/s or ops/s"
+    };
     let per_s = throughput.axis(Axis::new(unit, Unit::PerSecond, Scale::Linear));
     let errors_axis = errors.axis(Axis::new("errors/s", Unit::PerSecond, Scale::Linear));
     let time_axis = times.axis(Axis::new("time", Unit::Ns, Scale::Log));
-    let done = |row: &IntervalRow| if by_documents { row.documents } else { row.succeeded };
+    let done =
+        |row: &IntervalRow| if by_documents.contains(row.phase.as_str()) { row.documents } else { row.succeeded };
     let rows_of = |run: usize, trial: &TrialResult| -> Vec<&IntervalRow> {
         subject.runs[run].intervals.iter().filter(|row| row.trial == trial.trial).collect()
     };
@@ -228,10 +237,10 @@ fn operations<'a>(rows: &[&'a IntervalRow]) -> Vec<Option<&'a str>> {
     if names.len() > 1 { [None].into_iter().chain(all).collect() } else { all.collect() }
 }
 
-/// Whether some operations are on several documents.
-fn by_documents(subject: &Subject) -> bool {
-    let ops = subject.trials().flat_map(|(_, _, trial)| &trial.phases).flat_map(|phase| phase.ops.values());
-    ops.into_iter().any(is_bulk)
+/// The phases with operations on several documents.
+fn by_documents(subject: &Subject) -> IndexSet<&str> {
+    let phases = subject.trials().flat_map(|(_, _, trial)| &trial.phases);
+    phases.filter(|phase| in_documents([*phase])).map(|phase| phase.name.as_str()).collect()
 }
 
 /// Places and values of a line.

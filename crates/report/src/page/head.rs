@@ -112,7 +112,9 @@ fn facts(run: &crate::Recorded) -> String {
     all.push(on);
     let phases = of.measured_phases();
     let measured = phases.map(|p| p.elapsed_ns).fold(0, u64::saturating_add);
-    all.push(format!("measured for {}", duration(measured as f64)));
+    let took =
+        of.run.took_s().map_or_else(String::new, |took| format!("the run took {}, of which ", duration(took * 1e9)));
+    all.push(format!("{took}{} measured", duration(measured as f64)));
     all.push(format!("storebench {}", of.run.storebench_version));
     all.join(" · ")
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use indexmap::IndexSet;
 use maud::{Markup, html};
 use storebench_results::configurations::configuration_of;
-use storebench_results::human::{bytes, count, duration, percent, plural};
+use storebench_results::human::{bytes, count, duration, percent, workers};
 use storebench_results::plan::PlannedPhase;
 use storebench_results::{Guarantee, PhaseResult, RunResult, TrialResult};
 
@@ -121,10 +121,8 @@ fn phases(of: &RunResult) -> Markup {
                 @else if !p.loads { "as fast as possible, closed loop" }
             }),
             text(html! {
-                (plural(p.workers.into(), "worker"))
+                (workers(p.workers, p.connections, p.in_flight))
                 @if p.pin_workers { ", pinned" }
-                @if p.connections > 1 { " × " (p.connections) " connections" }
-                @if p.in_flight > 1 { " × " (p.in_flight) " in flight" }
             }),
             text(if !p.loads && p.parts.is_none() { p.popularity.as_str() } else { "" }),
         ]

@@ -70,7 +70,7 @@ impl FaultPanel {
             }
         }
         let outage = if longest == 0 {
-            "always answered".to_owned()
+            "never without an answer".to_owned()
         } else {
             match lasting {
                 0 => format!("no answer for {}", duration(longest as f64)),

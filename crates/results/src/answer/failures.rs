@@ -73,7 +73,7 @@ fn why(trial: &TrialResult) -> Option<String> {
 }
 
 /// The first line of a message, and the last one: of what a server printed, its last words. The checks have all of it.
-fn in_one_line(message: &str) -> String {
+pub fn in_one_line(message: &str) -> String {
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     match (lines.next_back(), lines.next()) {

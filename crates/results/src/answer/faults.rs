@@ -6,7 +6,7 @@ use storebench_study::workload::FaultKind;
 use super::words::listed;
 use crate::configurations::configurations_of;
 use crate::human::{count, duration};
-use crate::validity::{ledger_allowed, lost_writes, unread};
+use crate::validity::{answered, ledger_allowed, lost_writes, unread};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// The most configurations that are described.
@@ -31,7 +31,10 @@ pub(super) fn broken(result: &RunResult) -> Vec<String> {
             (Some(ns), _) => {
                 format!("no answer came back before the end of a phase, for at least {}", duration(ns as f64))
             }
-            (None, 0) => "clients were answered throughout".to_owned(),
+            (None, 0) => {
+                let faulty = phases().filter(|(_, phase)| !phase.faults.is_empty());
+                answered(faulty.map(|(_, phase)| phase.failed_operations()).sum())
+            }
             (None, ns) => format!("the longest time without an answer was {}", duration(ns as f64)),
         };
         let kept = phases().filter_map(|(trial, phase)| of_ledger(trial, phase)).max_by_key(|(lost, _)| *lost);

@@ -64,13 +64,10 @@ fn reached(of: &Standing) -> String {
         (true, _) if of.series.at_least() => of.shown(),
         (true, 1) => format!("{} (measured once)", of.shown()),
         (true, trials) => match of.series.range() {
-            Some((low, high)) if low < high => format!(
-                "{} ({} to {} in {} trials, too few for an interval)",
-                of.shown(),
-                rate(low),
-                rate(high),
-                count(trials.into())
-            ),
+            // A mean of rates that lie far apart, without an interval, is none of them.
+            Some((low, high)) if low < high => {
+                format!("{} to {}/s ({} trials, too few for an interval)", rate(low), rate(high), count(trials.into()))
+            }
             _ => format!("{} ({} trials)", of.shown(), count(trials.into())),
         },
     }

@@ -96,17 +96,18 @@ fn judged(ranked: &[&Standing]) -> Option<(String, String)> {
     }
     let (outcome, of_several) = outcome(ranked);
     let own = if of_several { format!("{own_name} {}", first.shown()) } else { first.shown() };
-    let told = others.iter().map(|other| beside(name(ranked, other), first, other));
+    let told = others.iter().map(|other| beside((own_name, first), (name(ranked, other), other)));
     let between = if first.measure().better == Better::Less { "; " } else { ", " };
     Some((outcome, format!("{own}{between}{}", listed(told))))
 }
 
-/// `1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s)`; of times `a takes 1.47 times … as long (740 µs)`.
-fn beside(name: &str, first: &Standing, other: &Standing) -> String {
+/// `1.50 times (95 % interval 1.46 to 1.55) as many as a (1,010 ops/s)`; of times `a takes 1.47 times … as long as b
+/// (740 µs)`.
+fn beside((own_name, first): (&str, &Standing), (name, other): (&str, &Standing)) -> String {
     let Some(by) = Lead::of(first, other).ratio else { return format!("{name} {}", other.shown()) };
     match first.measure().better {
         Better::More => format!("{} as many as {name} ({})", times(&by), other.shown()),
-        Better::Less => format!("{name} takes {} as long ({})", times(&by), duration(other.value())),
+        Better::Less => format!("{name} takes {} as long as {own_name} ({})", times(&by), duration(other.value())),
     }
 }
 

@@ -32,7 +32,6 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         0 => String::new(),
         n => format!(", and {} {}", count(n as u64), if n == 1 { what } else { whats }),
     };
-    let cut = if result.run.interrupted { " The run was interrupted." } else { "" };
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
@@ -58,9 +57,15 @@ pub(super) fn worth(result: &RunResult) -> (String, Severity) {
         (text, Severity::Caution)
     } else {
         let passed = checks.len() - notes.len();
-        let text = format!("Valid: {} passed{}.", plural(passed as u64, "check"), also(&notes, "note", "notes"));
-        (text, if notes.is_empty() { Severity::Pass } else { Severity::Note })
+        let passed = format!("{} passed{}", plural(passed as u64, "check"), also(&notes, "note", "notes"));
+        let severity = if notes.is_empty() { Severity::Pass } else { Severity::Note };
+        // A run that was cut short has not been checked as a whole.
+        match result.run.interrupted {
+            true => return (format!("Interrupted: of what was measured until then, {passed}."), severity),
+            false => (format!("Valid: {passed}."), severity),
+        }
     };
+    let cut = if result.run.interrupted { " The run was interrupted." } else { "" };
     (text + cut, severity)
 }
 
@@ -117,6 +122,19 @@ mod tests {
         change(phase);
         result.checks = judge(&result);
         result
+    }
+
+    #[test]
+    fn an_interrupted_run_is_not_called_valid() {
+        let mut result = run(|_| ());
+        result.checks.retain(|check| check.severity == Severity::Pass);
+        assert!(worth(&result).0.starts_with("Valid: "), "{}", worth(&result).0);
+        result.run.interrupted = true;
+        let told = worth(&result).0;
+        assert!(
+            told.starts_with("Interrupted: of what was measured until then, ") && told.ends_with(" passed."),
+            "{told}"
+        );
     }
 
     #[test]

@@ -378,14 +378,14 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                 let lasted = fault.mended_ns.zip(fault.began_ns).map(|(mended, began)| mended.saturating_sub(began));
                 let outage = match fault.unavailable_ns {
                     _ if fault.began_ns.is_none() => "not injected".into(),
-                    0 => "always answered".into(),
+                    0 => "never".into(),
                     // No answer ended it: the store may be down still.
                     ns if fault.first_answer_ns.is_none() => {
                         Cell::number(format!("≥ {}, not back", duration(ns as f64)), Some(ns as f64))
                     }
                     ns => time(ns),
                 };
-                let failed: u64 = phase.ops.values().map(|op| op.errors).sum();
+                let failed = phase.failed_operations();
                 let [lost, unread] = kept(trial, phase);
                 // Counted over the phase, so in the row of its first fault.
                 let of_phase = |text: String| if nth == 0 { text } else { String::new() };
@@ -401,7 +401,7 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
                     lasted.map_or_else(Cell::default, time),
                     match (fault.recovered_ns, fault.began_ns) {
                         (Some(ns), _) => time(ns),
-                        (None, Some(_)) => "not reached".into(),
+                        (None, Some(_)) => "not in this phase".into(),
                         (None, None) => Cell::default(),
                     },
                 ]);

@@ -168,8 +168,7 @@ impl PriceSheet {
     }
 
     pub(super) fn parse_on(text: &str, file: &Path, today: Date) -> Result<Self, StudyErrors> {
-        let sheet: Self =
-            toml_edit::de::from_str(text).map_err(|e| StudyErrors::of_toml(&e, file, text, |key| Some(remedy(key))))?;
+        let sheet: Self = StudyErrors::read(text, file, |key| Some(remedy(key)))?;
         let problems = sheet.problems(today);
         if problems.is_empty() { Ok(sheet) } else { Err(StudyErrors::of(file, text, problems)) }
     }

@@ -15,6 +15,7 @@ use crate::bottleneck::Bottleneck;
 use crate::conclude::conclude;
 use crate::own_delay::own_delay;
 use crate::run_folder::{PartRow, StoreFacts, gather, judge_again};
+use crate::validity::PREPARE;
 use crate::{
     Failure, FailureKind, FigureRow, FolderError, Pass, PhaseResult, ResourcesResult, RunFolder, RunInfo, RunResult,
     Secrets, TrialResult,
@@ -140,7 +141,7 @@ fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Fail
     }
     let began = |part: &&ReadPart| of_parts.iter().any(|(other, _)| other.part == part.part);
     if let Some(never) = parts.all().find(|part| !began(part)) {
-        return Some(incomplete("prepare", format!("part {} did not begin this trial", never.part.number)));
+        return Some(incomplete(PREPARE, format!("part {} did not begin this trial", never.part.number)));
     }
     let failed = of_parts.iter().filter_map(|(part, trial)| Some((part, trial.failure.as_ref()?)));
     let of_own = failed.clone().find(|(_, failure)| failure.kind != FailureKind::OtherPart);
@@ -151,7 +152,7 @@ fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Fail
     let short = of_parts.iter().find(|(_, trial)| trial.phases.len() < most);
     let ended = of_parts.iter().find(|(part, _)| part.result.run.ended.is_none());
     let (part, trial) = short.or(ended)?;
-    let during = trial.phases.last().map_or("prepare", |phase| &phase.name);
+    let during = trial.phases.last().map_or(PREPARE, |phase| &phase.name);
     Some(incomplete(during, format!("part {} ended early, after phase `{during}`", part.part.number)))
 }
 

@@ -96,6 +96,8 @@ pub struct RunFolder {
     secrets: Secrets,
     /// Names of histogram logs and histories: phases whose names differ only by case or punctuation would share one.
     logs: HashSet<String>,
+    /// Whether the folder of runs did not exist before.
+    first: bool,
 }
 
 /// `NAME-YYYYMMDD-HHMMSS` in local time: how folders of runs and copies are called.
@@ -111,12 +113,13 @@ impl RunFolder {
     /// The folder cannot be created.
     pub fn create(runs_dir: &Path, name: &str, secrets: Secrets) -> Result<Self, FolderError> {
         let refused = |source| FolderError::Runs { path: runs_dir.to_owned(), source };
+        let first = !runs_dir.exists();
         std::fs::create_dir_all(runs_dir).map_err(refused)?;
         let stem = dated(&file_name(name));
         for n in 1.. {
             let path = runs_dir.join(if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
             match std::fs::create_dir(&path) {
-                Ok(()) => return Self::at(path, secrets),
+                Ok(()) => return Ok(Self { first, ..Self::at(path, secrets)? }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(refused(source)),
             }
@@ -150,7 +153,7 @@ impl RunFolder {
         let events = path.join(EVENTS_GROWING);
         let file = File::create_new(&events).map_err(writing(&events))?;
         lock(&file, &events)?;
-        Ok(Self { path, events: BufWriter::new(file), secrets, logs: HashSet::new() })
+        Ok(Self { path, events: BufWriter::new(file), secrets, logs: HashSet::new(), first: false })
     }
 
     /// Continues a run folder: keeps the rows of these trials, and appends to the events.
@@ -164,7 +167,8 @@ impl RunFolder {
         }
         let file = File::options().append(true).create(true).open(&growing).map_err(writing(&growing))?;
         lock(&file, &growing)?;
-        let reopened = Self { path: path.to_owned(), events: BufWriter::new(file), secrets, logs: HashSet::new() };
+        let events = BufWriter::new(file);
+        let reopened = Self { path: path.to_owned(), events, secrets, logs: HashSet::new(), first: false };
         for name in Table::ALL.map(Table::file) {
             let table = path.join(&name);
             let kept = of_trials(&table, trials).map_err(|error| FolderError::Corrupt {
@@ -274,7 +278,7 @@ impl RunFolder {
     /// # Errors
     /// The file cannot be written.
     pub fn add_event(&mut self, event: &impl Serialize) -> Result<(), FolderError> {
-        let path = self.path.join(EVENTS_GROWING);
+        let path = self.path.join(EVENTS_FILE);
         serde_json::to_value(event)
             .and_then(|mut line| {
                 self.secrets.hide_value(&mut line);
@@ -284,6 +288,16 @@ impl RunFolder {
             .and_then(|()| self.events.write_all(b"\n"))
             .and_then(|()| self.events.flush())
             .map_err(writing(&path))
+    }
+
+    /// Removes a folder that was just created, and the folder of runs if it was created for it. If that fails, a folder
+    /// without a result remains.
+    pub fn discard(self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+        if let (true, Some(runs_dir)) = (self.first, self.path.parent()) {
+            // Only while it is empty.
+            let _ = std::fs::remove_dir(runs_dir);
+        }
     }
 
     /// Completes the event log.

@@ -79,6 +79,15 @@ impl RunResult {
     }
 }
 
+impl RunInfo {
+    /// How long the run took from its begin to its end, in s. `None` if it has not ended, or was resumed after a break.
+    pub fn took_s(&self) -> Option<f64> {
+        let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        let (began, ended) = (at(&self.began)?, at(self.ended.as_deref()?)?);
+        self.resumed.is_empty().then(|| ended.duration_since(began).as_secs_f64())
+    }
+}
+
 /// What was run, when, by which version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -303,6 +312,13 @@ impl From<&StoreError> for FailureKind {
             StoreError::Unreachable(_) => Self::Unreachable,
             StoreError::Failed(_) => Self::Failed,
         }
+    }
+}
+
+impl PhaseResult {
+    /// How many operations failed.
+    pub fn failed_operations(&self) -> u64 {
+        self.ops.values().map(|op| op.errors).sum()
     }
 }
 

@@ -111,10 +111,13 @@ pub fn data_trouble(trials: &[TrialResult]) -> Option<String> {
     (!what.is_empty()).then(|| what.join(", and "))
 }
 
+/// What a trial was doing before its first phase, as its failure says.
+pub const PREPARE: &str = "prepare";
+
 /// The exit code of a run. The first of these that applies:
 /// 1. Data was lost against the guarantee, wrong, or could not be verified: 1.
-/// 2. A store refused: 2. A store could not be reached: 3. A store failed: 1. A phase had no key left to write, or
-///    another part of the run is incomplete: 4.
+/// 2. A store refused: 2. A store could not be reached, or failed before anything was written: 3. A store failed: 1. A
+///    phase had no key left to write, or another part of the run is incomplete: 4.
 /// 3. The run was interrupted: 130.
 /// 4. A check is invalid: 4.
 /// 5. None of these: 0.
@@ -126,6 +129,8 @@ pub fn exit_code(result: &RunResult) -> u8 {
         return match failure.kind {
             FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => 2,
             FailureKind::Unreachable => 3,
+            // Nothing was written yet.
+            FailureKind::Failed if failure.during == PREPARE => 3,
             FailureKind::CutShort | FailureKind::OtherPart => 4,
             FailureKind::Failed => 1,
         };
@@ -174,6 +179,8 @@ mod tests {
             result.trials[0].failure = Some(Failure { kind, ..Default::default() });
             assert_eq!(exit_code(&result), code, "{kind:?}");
         }
+        result.trials[0].failure = Some(Failure { during: PREPARE.to_owned(), ..Default::default() });
+        assert_eq!(exit_code(&result), 3, "nothing was written");
         result.trials[0].failure = Some(Failure { kind: FailureKind::Unreachable, ..Default::default() });
         result.trials[0].phases[0].ops[0].wrong = 1;
         assert_eq!(exit_code(&result), 1);

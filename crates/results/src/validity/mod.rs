@@ -15,10 +15,11 @@ mod model;
 mod testing;
 mod unlike;
 
+pub(crate) use checks::answered;
 pub use checks::page;
 pub use grouped::{FoundAt, Grouped, grouped};
 pub(crate) use guarantee::{forbidden, ledger_allowed, lost_writes, unread};
-pub use judge::{data_trouble, exit_code, judge, spoiled};
+pub use judge::{PREPARE, data_trouble, exit_code, judge, spoiled};
 pub use model::{CheckResult, Severity};
 
 /// What a check means for the result if it does not pass, in a few plain words.

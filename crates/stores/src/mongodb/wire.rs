@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use storebench_engine::store::{ErrorKind, OpError, OpKind};
+use storebench_study::units::Span;
 
 use super::bson;
 use crate::connection::Dialog;
@@ -165,7 +166,9 @@ impl Connection {
         };
         match tokio::time::timeout(within, exchange).await {
             Ok(document) => document.map(|document| &self.dialog.input()[document]),
-            Err(_) => Err(Broken::Io(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {within:?}")))),
+            Err(_) => {
+                Err(Broken::Io(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {}", Span(within)))))
+            }
         }
     }
 }

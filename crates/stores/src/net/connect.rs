@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use storebench_engine::store::StoreError;
+use storebench_study::units::Span;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -17,7 +18,8 @@ pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) ->
     match tokio::time::timeout(within, connect_now(host, tls)).await {
         Ok(result) => result,
         Err(_) => Err(StoreError::Unreachable(format!(
-            "{host} did not answer within {within:?}; check the host name and any firewall in between"
+            "{host} did not answer within {}; check the host name and any firewall in between",
+            Span(within)
         ))),
     }
 }
@@ -61,6 +63,10 @@ pub(crate) async fn encrypt(tcp: TcpStream, host: &Host, tls: &Tls) -> Result<St
 
 fn not_reached(host: &Host, error: &io::Error) -> StoreError {
     let remedy = match error.kind() {
+        // EMFILE and ENFILE: the host has nothing to do with it.
+        _ if matches!(error.raw_os_error(), Some(24 | 23)) => {
+            "raise the limit of open files (`ulimit -n`), or use fewer connections"
+        }
         ErrorKind::ConnectionRefused => "nothing is listening there; check that the server runs and the port is right",
         ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
             "there is no route to it; check the host name and any firewall in between"

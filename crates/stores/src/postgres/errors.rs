@@ -50,6 +50,10 @@ pub(super) fn store_error(place: &str, doing: &str, error: &ServerError) -> Stor
         "28P01" => StoreError::Unreachable(text(
             "; check the user and the password (in the URL, password_file=, password_env= or STOREBENCH_PASSWORD)",
         )),
+        // A role that does not exist, or that may not log in, has the code of a rule that refuses it.
+        "28000" if !error.message.contains("pg_hba.conf") => StoreError::Unreachable(text(
+            "; name another user in the URL, or create the role with `createuser` and let it log in",
+        )),
         "28000" => StoreError::Unreachable(text(
             "; the server's pg_hba.conf does not let this user in from this host; name another user, or \
              use postgres+tls:// if it requires TLS",
@@ -90,6 +94,21 @@ mod tests {
         ] {
             assert_eq!(kind(code), expected, "{code}");
         }
+    }
+
+    /// One code for what the server's rules refuse, and for roles that do not exist (`auth.c`, `miscinit.c`).
+    #[test]
+    fn an_unknown_role_is_not_a_rule_of_the_server() {
+        let refused = |message: &str| {
+            let error = ServerError { code: "28000".into(), message: message.into(), ..ServerError::default() };
+            store_error("h/d", "log in as `me`", &error).to_string()
+        };
+        for message in ["role \"me\" does not exist", "role \"me\" is not permitted to log in"] {
+            let told = refused(message);
+            assert!(told.contains("createuser") && !told.contains("pg_hba"), "{told}");
+        }
+        let told = refused("no pg_hba.conf entry for host \"10.0.0.7\", user \"me\", database \"d\", no encryption");
+        assert!(told.contains("does not let this user in") && !told.contains("createuser"), "{told}");
     }
 
     #[test]

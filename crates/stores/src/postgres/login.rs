@@ -85,7 +85,8 @@ impl Target {
     pub(super) async fn login(&self) -> Result<Connected, StoreError> {
         tokio::time::timeout(WITHIN, self.login_now()).await.unwrap_or_else(|_| {
             Err(self.unreachable(&format!(
-                "no answer from PostgreSQL within {WITHIN:?}; check the port, and that the server is up"
+                "connected, but got no answer from PostgreSQL within {WITHIN:?}; check that PostgreSQL listens on this \
+                 port, and that it is not overloaded or stopped"
             )))
         })
     }

@@ -25,6 +25,11 @@ fn text(error: &Error) -> String {
     match error {
         Error::SqliteFailure(failure, message) => {
             let message = message.as_deref().unwrap_or("no message");
+            if failure.code == ErrorCode::CannotOpen
+                && let Some(why) = nothing_opens()
+            {
+                return format!("cannot open the file: {why}; raise the limit of open files (`ulimit -n`)");
+            }
             match remedy(failure.code) {
                 Some(remedy) => format!("{remedy} (SQLite: {message}, code {})", failure.extended_code),
                 None => format!("SQLite: {message}, code {}", failure.extended_code),
@@ -32,6 +37,11 @@ fn text(error: &Error) -> String {
         }
         other => format!("SQLite: {other}"),
     }
+}
+
+/// Why this process cannot open any file; SQLite does not pass on the system's reason. `None` if it can.
+fn nothing_opens() -> Option<std::io::Error> {
+    std::fs::File::open("/dev/null").err()
 }
 
 /// Whether the statement itself is wrong, such as a missing table or column.

@@ -303,7 +303,7 @@ impl Checker<'_> {
             ("in_flight", phase.in_flight, 65_536),
         ] {
             if value == 0 || value > most {
-                say(key, format!("{value} {key}; use 1 to {most}"));
+                say(key, format!("{value} is out of range; use 1 to {most}"));
             }
         }
         let slots = u64::from(phase.workers) * u64::from(phase.connections) * u64::from(phase.in_flight);

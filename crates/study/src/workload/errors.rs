@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use toml_edit::{Document, Item, Value};
+use serde::de::DeserializeOwned;
+use toml_edit::{Document, DocumentMut, Item, Value};
 
 use super::check::{Problem, did_you_mean};
 use super::load::Override;
@@ -88,8 +89,8 @@ impl StudyErrors {
         let of_file = faults(&[]);
         let told = |error: StudyError| {
             let same = |other: &&StudyError| (&other.key, &other.message) == (&error.key, &error.message);
-            if let Some(one) = setting(text, overrides, &error.key) {
-                return of_override(one, error);
+            if let Some((one, key)) = setting(text, overrides, &error.key) {
+                return of_override(one, StudyError { key, ..error });
             }
             if let Some(known) = of_file.iter().find(same) {
                 return known.clone();
@@ -115,8 +116,8 @@ impl StudyErrors {
         path: &[String],
         mut message: String,
     ) -> Self {
-        if let Some(one) = setting(text, overrides, &path.join(".")) {
-            let error = Self::one(file, text, None, path.join("."), message).0.remove(0);
+        if let Some((one, key)) = setting(text, overrides, &path.join(".")) {
+            let error = Self::one(file, text, None, key, message).0.remove(0);
             return Self(vec![of_override(one, error)]);
         }
         if !overrides.is_empty() {
@@ -126,9 +127,42 @@ impl StudyErrors {
         Self::at(file, text, path, message)
     }
 
-    /// The parser's error with its place and, for an unknown name, a suggestion. `remedy` says what to write for a
-    /// missing key.
-    pub fn of_toml(
+    /// Reads a text. Each key that is unknown or has a wrong value is left out once it is found, so that all of them are
+    /// told at once. `remedy` says what to write for a missing key.
+    ///
+    /// # Errors
+    /// All that the parser finds, each with its place.
+    pub fn read<T: DeserializeOwned>(
+        text: &str,
+        file: &Path,
+        remedy: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<T, Self> {
+        let mut found: Vec<StudyError> = Vec::new();
+        let mut rest = text.to_owned();
+        while found.len() < MOST_ERRORS {
+            let error = match toml_edit::de::from_str(&rest) {
+                Ok(read) if found.is_empty() => return Ok(read),
+                Ok(_) => break,
+                Err(error) => error,
+            };
+            let of = Self::of_toml(&error, file, &rest, &remedy).0.remove(0);
+            let path: Vec<String> = of.key.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect();
+            // A table may lack a key because that was left out of it.
+            let without_a_part = |known: &StudyError| path.is_empty() || known.key.starts_with(&format!("{}.", of.key));
+            if found.iter().any(without_a_part) {
+                break;
+            }
+            found.push(if found.is_empty() { of } else { Self::at(file, text, &path, of.message).0.remove(0) });
+            match without(&rest, &path) {
+                Some(shorter) => rest = shorter,
+                None => break,
+            }
+        }
+        Err(Self(found))
+    }
+
+    /// The parser's error with its place and, for an unknown name, a suggestion.
+    fn of_toml(
         error: &toml_edit::de::Error,
         file: &Path,
         text: &str,
@@ -157,20 +191,45 @@ impl StudyErrors {
     }
 }
 
-/// The last override that sets a key or one of its parents.
-fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<&'a Override> {
+/// The text without a key; `None` if it has no such key.
+fn without(text: &str, path: &[String]) -> Option<String> {
+    fn remove(item: &mut Item, path: &[String]) -> Option<()> {
+        let (first, rest) = path.split_first()?;
+        if let Item::ArrayOfTables(array) = item {
+            let mut table = Item::Table(std::mem::take(array.get_mut(first.parse().ok()?)?));
+            let removed = remove(&mut table, rest);
+            if let (Item::Table(table), Some(place)) = (table, array.get_mut(first.parse().ok()?)) {
+                *place = table;
+            }
+            return removed;
+        }
+        let table = item.as_table_like_mut()?;
+        if rest.is_empty() { table.remove(first).map(drop) } else { remove(table.get_mut(first)?, rest) }
+    }
+    let mut document: DocumentMut = text.parse().ok()?;
+    remove(document.as_item_mut(), path)?;
+    Some(document.to_string())
+}
+
+/// The last override that sets a key or one of its parents, and the key if it says more than the override.
+fn setting<'a>(text: &str, overrides: &'a [Override], key: &str) -> Option<(&'a Override, String)> {
     let document = Document::parse(text).ok()?;
-    let sets = |one: &&Override| {
+    let sets = |one: &'a Override| {
         let set = one.resolved(document.as_table());
-        key.strip_prefix(set.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let rest = key.strip_prefix(set.as_str())?;
+        // The override names its own key as the user did.
+        let told = if rest.is_empty() { String::new() } else { key.to_owned() };
+        (rest.is_empty() || rest.starts_with('.')).then_some((one, told))
     };
-    overrides.iter().rev().find(sets)
+    overrides.iter().rev().find_map(sets)
 }
 
 fn of_override(one: &Override, error: StudyError) -> StudyError {
     StudyError { file: PathBuf::from(one.named()), line: None, source_line: None, ..error }
 }
 
+/// The most errors that are told at once.
+const MOST_ERRORS: usize = 20;
 /// The largest file that is read as TOML. Typical ones have a few KiB.
 const MOST_BYTES: u64 = 4 << 20;
 

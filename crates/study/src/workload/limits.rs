@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::check::no_such;
 use super::phases::Speed;
 use super::study::Study;
-use crate::units::Span;
+use crate::units::{PerSecond, Span};
 use crate::written::written_as;
 
 /// The maximum of a time or of a share of errors. Written `"200ms"`, `0.001` or `"0.1%"`.
@@ -147,8 +147,12 @@ pub struct RateSearch {
     /// The phase whose `rate` is searched.
     pub phase: String,
     /// The first rate to try, in operations per second.
+    #[serde(deserialize_with = "PerSecond::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "PerSecond"))]
     pub from: f64,
     /// The highest rate to try.
+    #[serde(deserialize_with = "PerSecond::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "PerSecond"))]
     pub to: f64,
     /// How close the ends of the bracket must get, as a share of the result: 0.001 to 1; default 0.05.
     #[serde(default = "default_within")]

@@ -133,8 +133,7 @@ impl Study {
         }
         let changed = apply(text, file, overrides)?;
         let read = |changed: &str| {
-            let study = toml_edit::de::from_str(changed).map_err(|e| StudyErrors::of_toml(&e, file, changed, remedy));
-            study.and_then(|study: Study| study.checked(changed, file))
+            StudyErrors::read(changed, file, remedy).and_then(|study: Study| study.checked(changed, file))
         };
         // Lines of the changed text, which the user does not see, are no use as places.
         read(&changed).map_err(|errors| match overrides {

@@ -17,7 +17,7 @@ use super::queries::{Language, QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
 use crate::durability::{DurabilityRequest, Isolation, ReadConsistency};
 use crate::op_kind::OpKind;
-use crate::units::{ByteSize, Count, Span};
+use crate::units::{ByteSize, Count, PerSecond, Span};
 use crate::written::{is_default, written_as};
 
 /// One phase. It loads collections, runs a mix of operations, copies a collection, or makes the store restart, settle
@@ -497,9 +497,9 @@ pub enum RateSpec {
 #[serde(deny_unknown_fields)]
 struct RateTable {
     #[serde(skip_serializing_if = "Option::is_none")]
-    ramp: Option<(f64, f64)>,
+    ramp: Option<(PerSecond, PerSecond)>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<Vec<f64>>,
+    steps: Option<Vec<PerSecond>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     each: Option<Span>,
 }
@@ -519,9 +519,11 @@ impl RateSpec {
 
     fn of_table(t: RateTable) -> Result<Self, String> {
         match (t.ramp, t.steps, t.each) {
-            (Some((from, to)), None, None) if from + to > 0.0 => Ok(Self::Ramp(checked_rate(from)?, checked_rate(to)?)),
-            (None, Some(steps), Some(each)) if steps.iter().any(|r| *r > 0.0) && !each.0.is_zero() => {
-                steps.iter().try_for_each(|r| checked_rate(*r).map(drop))?;
+            (Some((from, to)), None, None) if from.0 + to.0 > 0.0 => {
+                Ok(Self::Ramp(checked_rate(from.0)?, checked_rate(to.0)?))
+            }
+            (None, Some(steps), Some(each)) if steps.iter().any(|r| r.0 > 0.0) && !each.0.is_zero() => {
+                let steps = steps.into_iter().map(|r| checked_rate(r.0)).collect::<Result<_, _>>()?;
                 Ok(Self::Steps { steps, each })
             }
             (None, Some(_), None) => Err("`steps` needs `each`, the length of one step".into()),
@@ -534,7 +536,7 @@ written_as!(
     RateSpec,
     "operations per second (250), { ramp = [100, 1000] } or { steps = [100, 200], each = \"10s\" }",
     number = RateSpec::constant,
-    text = |text| text.parse::<Count>().map_err(|e| e.to_string()).and_then(|n| RateSpec::constant(n.0 as f64)),
+    text = |text| text.parse::<PerSecond>().map_err(|e| e.to_string()).and_then(|rate| RateSpec::constant(rate.0)),
     table = RateSpec::of_table,
 );
 
@@ -542,8 +544,13 @@ impl Serialize for RateSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let table = match self {
             Self::Constant(rate) => return serializer.serialize_f64(*rate),
-            Self::Ramp(from, to) => RateTable { ramp: Some((*from, *to)), steps: None, each: None },
-            Self::Steps { steps, each } => RateTable { ramp: None, steps: Some(steps.clone()), each: Some(*each) },
+            Self::Ramp(from, to) => {
+                RateTable { ramp: Some((PerSecond(*from), PerSecond(*to))), steps: None, each: None }
+            }
+            Self::Steps { steps, each } => {
+                let steps = steps.iter().copied().map(PerSecond).collect();
+                RateTable { ramp: None, steps: Some(steps), each: Some(*each) }
+            }
         };
         table.serialize(serializer)
     }

@@ -142,8 +142,10 @@ impl FileSink {
     /// # Errors
     /// Errors of the system or the target.
     pub fn open(options: FileSinkOptions) -> Result<Self, TransferError> {
-        let failed = |path: &Path, e: io::Error| {
-            TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", path.display()))
+        // The parts of a local target are hidden beside it, so its own name is the one that is known.
+        let named = options.place.as_ref().and_then(FileLocation::path).unwrap_or(&options.parts);
+        let failed = |e: io::Error| {
+            TransferError::BadInput(format!("{}: cannot be written: {e}; use another path", named.display()))
         };
         let mut lock = None;
         if options.place.is_none() {
@@ -157,18 +159,18 @@ impl FileSink {
             } else {
                 place.check_writable()?
             }
-            std::fs::create_dir_all(&options.parts).map_err(|e| failed(&options.parts, e))?;
+            std::fs::create_dir_all(&options.parts).map_err(failed)?;
             // Two copies with the same arguments would write the same parts.
             lock = Some(manifest::lock(&options.parts)?);
             if options.fresh {
-                clear(&options.parts).map_err(|e| failed(&options.parts, e))?;
+                clear(&options.parts).map_err(failed)?;
             }
             if let (Some(path), true) = (place.path(), options.folder) {
-                std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
+                std::fs::create_dir_all(path).map_err(failed)?;
             }
             if options.format.has_columns() {
                 let text = serde_json::to_vec(&options.columns).unwrap_or_default();
-                std::fs::write(options.parts.join(COLUMNS), text).map_err(|e| failed(&options.parts, e))?;
+                std::fs::write(options.parts.join(COLUMNS), text).map_err(failed)?;
             }
         }
         Ok(Self { options, _lock: lock, task: String::new() })
@@ -473,21 +475,36 @@ mod tests {
     use crate::records::Origin;
     use crate::source::Part;
 
-    #[test]
-    fn what_is_refused_is_not_measured_as_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let sink = FileSink::open(FileSinkOptions {
-            place: Some(folder.path().join("out.jsonl").into()),
+    fn options(folder: &Path) -> FileSinkOptions {
+        FileSinkOptions {
+            place: Some(folder.join("out.jsonl").into()),
             folder: false,
-            parts: folder.path().join("parts"),
+            parts: folder.join(".out.jsonl.storebench-1"),
             format: Format::Jsonl,
             columns: Columns::default(),
             packing: Packing::Plain,
             key_field: Some("_id".to_owned()),
             fresh: true,
             replace: false,
-        })
-        .unwrap();
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_target_and_not_its_hidden_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        // A file where the folder of the parts should be.
+        std::fs::write(folder.path().join(".out.jsonl.storebench-1"), "").unwrap();
+        let error = FileSink::open(options(folder.path())).err().unwrap().to_string();
+        assert!(
+            error.starts_with(&folder.path().join("out.jsonl: cannot be written").display().to_string()),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_refused_is_not_measured_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let sink = FileSink::open(options(folder.path())).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut writer = runtime.block_on(Sink::open(&sink)).unwrap();
         writer.begin(&Split { number: 0, part: Part::File { file: 0 }, bytes: None }).unwrap();

@@ -2,13 +2,13 @@
 
 use storebench_study::workload::FaultKind;
 
-use crate::human::{bytes, count, duration};
+use crate::human::{bytes, count, duration, plural};
 use crate::validity::check::{Check, Finding, Looks, Scene};
 use crate::validity::model::Severity;
 use crate::{FaultResult, RestartedResult};
 
 pub(super) const CHECK: Check =
-    Check::new("faults", "a fault was injected, and not everything recovered", &[Looks::Phase(look)]).and_of_warm_ups();
+    Check::new("faults", "a fault failed, or its effects outlasted it", &[Looks::Phase(look)]).and_of_warm_ups();
 
 /// Reports the faults, one after the other.
 fn look(scene: &Scene<'_>) -> Option<Finding> {
@@ -29,7 +29,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             "compare it with the outage that your users accept: this is one fault of this kind, under this load, on this machine"
         }
     };
-    let observed = restarted.into_iter().chain(faults.iter().map(told)).collect::<Vec<_>>().join("; ");
+    let observed = restarted
+        .into_iter()
+        .chain(faults.iter().map(|fault| told(fault, scene.phase.failed_operations())))
+        .collect::<Vec<_>>()
+        .join("; ");
     Some(Finding::new(
         severity,
         observed,
@@ -69,8 +73,16 @@ fn started(of: &RestartedResult) -> String {
     )
 }
 
-/// One fault in words.
-pub(crate) fn told(fault: &FaultResult) -> String {
+/// That no interval was without an answer, beside how many operations failed.
+pub(crate) fn answered(failed: u64) -> String {
+    match failed {
+        0 => "clients were answered throughout".to_owned(),
+        _ => format!("answers never ceased, but {} failed", plural(failed, "operation")),
+    }
+}
+
+/// One fault of a phase in which so many operations failed, in words.
+pub(crate) fn told(fault: &FaultResult, failed: u64) -> String {
     let ns = |ns: u64| duration(ns as f64);
     let named = match fault.detail.as_str() {
         "" => fault.what.to_string(),
@@ -81,7 +93,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
     };
     let mut out = format!("{named} at {}: ", ns(began));
     match fault.unavailable_ns {
-        0 => out += "clients were answered throughout",
+        0 => out += &answered(failed),
         silent => out += &format!("no operation was answered for {}", ns(silent)),
     }
     let since = |from: Option<u64>, to: Option<u64>| to.zip(from).map(|(to, from)| ns(to.saturating_sub(from)));
@@ -113,7 +125,7 @@ pub(crate) fn told(fault: &FaultResult) -> String {
     }
     out += &match fault.recovered_ns {
         Some(after) => format!(", 95 % of the earlier rate was reached {} after the fault", ns(after)),
-        None => ", 95 % of the earlier rate was not reached again".to_owned(),
+        None => ", 95 % of the earlier rate was not reached again in this phase".to_owned(),
     };
     if let Some(problem) = &fault.problem {
         out += &format!("; {problem}");
@@ -129,6 +141,7 @@ mod tests {
 
     #[test]
     fn faults() {
+        let told = |fault: &FaultResult| super::told(fault, 0);
         let kill = FaultResult {
             what: FaultKind::Kill,
             began_ns: Some(3_000_000_000),
@@ -180,6 +193,8 @@ mod tests {
             "link (stalled) at 3.00 s: clients were answered throughout, 95 % of the earlier rate was reached 900 ms \
              after the fault"
         );
+        let some_failed = super::told(&slow, 14);
+        assert!(some_failed.contains("answers never ceased, but 14 operations failed,"), "{some_failed}");
         let full = FaultResult {
             what: FaultKind::DiskFull,
             server_ended: Some("exit status: 1; its last output: no space".into()),

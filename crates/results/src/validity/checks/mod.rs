@@ -40,6 +40,7 @@ mod wrong_content;
 
 use super::check::Check;
 
+pub(crate) use faults::answered;
 pub use page::page;
 
 /// All checks: those of the run first, then by severity, the worst first.

@@ -47,7 +47,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         _ => Severity::Pass,
     };
     let takes = took.map_or_else(String::new, |ns| format!(", where a sync of 4 KiB takes {}", duration(ns as f64)));
-    let rotates = if rotating { ", on a rotating disk" } else { "" };
+    let rotates = if rotating { ", on a disk that reports itself as rotating" } else { "" };
     Some(Finding::new(
         severity,
         format!("{} is on {kind}{rotates}{takes}", disk.path),
