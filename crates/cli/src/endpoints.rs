@@ -1,11 +1,16 @@
 //! What `copy` reads from and writes to: a store, local or remote files, or the standard streams.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use storebench_stores::is_scheme;
 use storebench_transfer::FileLocation;
 
 use crate::failure::Failure;
+
+/// What an SQLite database begins with (<https://www.sqlite.org/fileformat.html>).
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// One end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +101,27 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::bad_input(format!("no file matches `{pattern}`; check the path, and quote the pattern")));
     }
     Ok(files)
+}
+
+/// Refuses a database that is named as a file, without its scheme.
+///
+/// # Errors
+/// Names the file, and its URL.
+pub(crate) fn refuse_databases(files: &[PathBuf]) -> Result<(), Failure> {
+    let is_database = |file: &&PathBuf| {
+        let mut head = [0; SQLITE.len()];
+        // A pipe would lose what is read here.
+        let read = file.is_file() && File::open(file).and_then(|mut open| open.read_exact(&mut head)).is_ok();
+        read && head == *SQLITE
+    };
+    match files.iter().find(is_database) {
+        Some(file) => Err(Failure::bad_input(format!(
+            "{} is an SQLite database, not a file of records; give its URL: sqlite:{}",
+            file.display(),
+            file.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn under(folder: &Path) -> Result<Vec<PathBuf>, Failure> {

@@ -24,7 +24,7 @@ use storebench_transfer::{
 
 use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
-use crate::endpoints::{Endpoint, find_files};
+use crate::endpoints::{Endpoint, find_files, refuse_databases};
 use crate::failure::{Failure, SPOILED};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -366,7 +366,11 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Re
             Some(input) => of_files(FileSource::stream("the input", input, file_options(args))?),
             None => of_files(FileSource::stdin(file_options(args))?),
         },
-        Endpoint::Files(pattern) => of_files(FileSource::open(&find_files(pattern)?, file_options(args))?),
+        Endpoint::Files(pattern) => {
+            let files = find_files(pattern)?;
+            refuse_databases(&files)?;
+            of_files(FileSource::open(&files, file_options(args))?)
+        }
         Endpoint::Remote(url) => {
             of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
         }

@@ -424,7 +424,7 @@ fn one_store_measured_once() {
     let phases = result["trials"][0]["phases"].as_array().unwrap();
     let measured: u64 =
         phases.iter().filter(|p| p["warm_up"] == false).map(|p| p["elapsed_ns"].as_u64().unwrap()).sum();
-    assert!(html.contains(&format!("measured for {}", duration(measured as f64))), "{measured}");
+    assert!(html.contains(&format!("of which {} measured", duration(measured as f64))), "{measured}");
     // Progress shows the number of operations and the time. The rate is in the summary, which excludes the drain.
     assert!(done.err.contains("bulk: 600 operations in ") && !done.err.contains("/s)"), "{}", done.err);
 }

@@ -182,6 +182,10 @@ fn what_is_read_must_exist() {
         assert!(told.contains("there is no such file or folder: nosuch") && told.ends_with("exit 2"), "{told}");
     }
     assert_eq!(std::fs::read_dir(cli.folder.path()).unwrap().count(), 1, "nothing was made");
+    // A database that is named as a file.
+    rusqlite::Connection::open(cli.path("own.db")).unwrap().execute_batch("CREATE TABLE own (a);").unwrap();
+    let told = refusal(&cli, &["copy", "own.db", "out.jsonl"]);
+    assert!(told.contains("own.db is an SQLite database") && told.contains("its URL: sqlite:own.db"), "{told}");
 }
 
 #[test]

@@ -242,7 +242,8 @@ fn command_line_cases() -> Vec<Case> {
         Case::of("storebench copy books.jsonl").before("rm -f books.db; cp seed.jsonl books.jsonl"),
         Case::of("storebench copy couchdb://")
             .before("storebench copy seed.jsonl couchdb://HOST:5984 --to-collection books"),
-        Case::of("storebench verify sqlite:books.db").before("rm -f books.db; storebench run books.toml -q"),
+        Case::of("storebench verify sqlite:books.db")
+            .before("rm -f books.db; cp books.toml mine.toml; storebench run mine.toml -q"),
         Case::of("storebench doctor").edits(&[("/mnt/", "mnt/")]),
         Case::of("storebench host").edits(&[("/tmp/", "")]).how(How::Serves("documents.sock")),
     ]
