@@ -85,7 +85,7 @@ struct Worker<'a> {
     keeps_keys: bool,
     keys: [String; 2],
     /// Members that the target adds to documents itself.
-    own: &'static [&'static str],
+    own: Vec<&'a str>,
 }
 
 impl<'a> Worker<'a> {
@@ -327,7 +327,7 @@ impl<'a> Worker<'a> {
                 repeats.add(&ended.records, &self.refused);
             }
             if let Some(spool) = &mut self.spool {
-                let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
+                let (own, nulls) = (&self.own, self.shared.request.sink.keeps_nulls());
                 for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
                         spool.add(key, hash::seen(key, body, own, nulls))?;

@@ -192,7 +192,7 @@ impl Shape {
         }
         // jq accepts more than JSON, so check that this is JSON.
         let mut found = Vec::new();
-        members::find(came.seen, &self.names, &mut found).map_err(|e| members::wrong(came.seen, &e))?;
+        members::find(came.seen, &self.names, &mut found)?;
         let mut key = came.key.map(str::to_owned);
         if came.key.is_none() && self.key.takes_out() {
             let mut carried = String::new();
@@ -244,7 +244,7 @@ impl Maker<'_> {
         let mut seen = Cow::Borrowed(document);
         if self.shape.key.takes_out() {
             let mut found = Vec::new();
-            members::find(document, self.shape.key.names(), &mut found).map_err(|e| members::wrong(document, &e))?;
+            members::find(document, self.shape.key.names(), &mut found)?;
             match found[0] {
                 Some(own) if members::is_text(own, key) => {}
                 Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
@@ -304,7 +304,7 @@ impl Maker<'_> {
         into: &mut Records,
     ) -> Result<(), String> {
         let shape = self.shape;
-        members::find(json, &shape.names, found).map_err(|e| members::wrong(json, &e))?;
+        members::find(json, &shape.names, found)?;
         let carried = found.first().copied().flatten().filter(|_| carries && shape.key.takes_out());
         self.key.clear();
         match kept {

@@ -128,8 +128,8 @@ pub trait Sink: Send + Sync {
     fn again(&self) -> Again;
 
     /// Top-level members of documents that the target adds itself, so that they are not part of what was written.
-    fn own_members(&self) -> &'static [&'static str] {
-        &[]
+    fn own_members(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// Whether the target distinguishes null from a missing field.

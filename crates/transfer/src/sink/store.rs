@@ -447,8 +447,8 @@ impl Sink for StoreSink {
         self.store.close().map_err(|e| of_store(&*self.store, e))
     }
 
-    fn own_members(&self) -> &'static [&'static str] {
-        self.store.capabilities().own_members
+    fn own_members(&self) -> Vec<&str> {
+        self.store.capabilities().own_members.to_vec()
     }
 
     fn rewrites(&self) -> Rewrite<'_> {

@@ -60,9 +60,9 @@ impl Packing {
 
     /// The compression that a file name indicates.
     pub fn of_name(name: &str) -> Self {
-        match name.rsplit('.').next() {
-            Some("gz") => Self::Gzip,
-            Some("zst" | "zstd") => Self::Zstd,
+        match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "gz" => Self::Gzip,
+            "zst" | "zstd" => Self::Zstd,
             _ => Self::Plain,
         }
     }

@@ -49,7 +49,7 @@ pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places
                 let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
                 if rejected.is_empty() || !is_rejected() {
                     let sent = rewritten(key, body);
-                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), own, nulls))?;
+                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls))?;
                 }
             }
             Ok(true)
