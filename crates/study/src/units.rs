@@ -209,6 +209,29 @@ impl FromStr for Count {
     }
 }
 
+/// A number for each second, above 0: `0.4`, `1000` or `20k`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct PerSecond(pub f64);
+
+impl FromStr for PerSecond {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (digits, unit) = split_number(text);
+        let n = number(digits, text, "1000, 0.4 or 20k")?;
+        let scale = match unit {
+            "" | "/s" => 1.0,
+            "k" | "K" | "k/s" => 1e3,
+            "M" | "m" | "M/s" => 1e6,
+            other => return Err(UnitError(format!("unknown unit of a rate `{other}`; use k or M"))),
+        };
+        match n * scale {
+            rate if rate > 0.0 => Ok(Self(rate)),
+            _ => Err(UnitError(format!("`{text}` lets nothing pass; give a rate above 0"))),
+        }
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();

@@ -14,14 +14,14 @@ use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
-    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb, ViewSource,
-    abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
+    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreCounts,
+    StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb,
+    ViewSource, abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
 };
 
 use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
-use crate::endpoints::{Endpoint, find_files};
+use crate::endpoints::{Endpoint, Found, find_files};
 use crate::failure::{Failure, SPOILED};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -57,8 +57,9 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         plan.parallel = args.parallel.unwrap_or(tasks.at_once());
     }
     let shape = copy_records::shape(&args.records, &plan.id)?;
+    let stop = Arc::new(Stop::new());
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
-    let Read { source, theirs, bytes } = source(args, &plan, &from)?;
+    let Read { source, theirs, bytes } = source(args, &plan, &from, &stop)?;
     copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
     let begun = plan.begin(args)?;
     let files = file_target(args, &plan, &to, &begun)?;
@@ -92,9 +93,14 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         tasks,
         ..request(args, plan.parallel, (&*source, &*sink), &shape, &folder)
     };
-    let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
+    if let Some(evicts) = request.sink.account().and_then(|account| account.evicts) {
+        progress.note(&format!(
+            "the target removes documents by itself when its memory is full ({evicts}); at its end, the copy says whether \
+             it did"
+        ));
+    }
     if args.resume && begin == Begin::Fresh {
         progress.note("no unfinished copy found; starting a new one");
     }
@@ -134,6 +140,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         () if !report.damaged.is_empty() => SPOILED,
         () if report.counts.rejected > args.max_errors.0 => SPOILED,
         () if report.verified.as_ref().is_some_and(|verified| !verified.equal) => SPOILED,
+        () if report.counted.as_ref().is_some_and(StoreCounts::is_loss) => SPOILED,
         () => 0,
     })
 }
@@ -154,7 +161,7 @@ pub(super) fn request<'a>(
         // With --op-field, the operation of a record that cannot be read is unknown.
         op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
         parallel,
-        docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
+        docs_per_s: args.rate_docs.map(|rate| rate.0),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
         rejects: folder.join("rejects.jsonl"),
         folder: folder.to_owned(),
@@ -332,7 +339,7 @@ impl From<TransferError> for Ended {
     }
 }
 
-pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> {
+pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<Stop>) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
     let idle: &[&str] = if is_store {
         &["--from-format", "--types", "--delimiter"]
@@ -356,9 +363,12 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Re
     match from {
         Endpoint::Standard => match called::provided(|provided| provided.input.take()) {
             Some(input) => of_files(FileSource::stream("the input", input, file_options(args))?),
-            None => of_files(FileSource::stdin(file_options(args))?),
+            None => of_files(FileSource::stdin(file_options(args), Arc::clone(stop))?),
         },
-        Endpoint::Files(pattern) => of_files(FileSource::open(&find_files(pattern)?, file_options(args))?),
+        Endpoint::Files(pattern) => {
+            let Found { files, left_out } = find_files(pattern)?;
+            of_files(FileSource::open(&files, FileSourceOptions { left_out, ..file_options(args) })?)
+        }
         Endpoint::Remote(url) => {
             of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
         }
@@ -389,7 +399,7 @@ fn access(args: &CopyArgs) -> Access {
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
     let types = args.types.clone().unwrap_or_default();
-    FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter }
+    FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter, ..FileSourceOptions::default() }
 }
 
 pub(super) fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
@@ -607,6 +617,12 @@ fn keep_measurement(
 
 /// Converts the error of a copy into a failure with its exit code.
 fn failure(args: &CopyArgs, error: TransferError) -> Failure {
+    let mut failure = failure_of(args, error);
+    failure.message = copy_summary::advice(args, &failure.message);
+    failure
+}
+
+fn failure_of(args: &CopyArgs, error: TransferError) -> Failure {
     match error {
         TransferError::BadInput(text) => Failure::bad_input(redact(&text)),
         TransferError::Store { url, error } => {

@@ -1,5 +1,6 @@
 //! Rows as a stream: for stores that list their keys unordered or stream ranges of them, and for query results.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{BatchBuf, CollectionId, LocalFuture, StoreError};
@@ -64,8 +65,19 @@ impl RowPage {
 pub struct BadRow {
     /// Its key. Bytes that are not text become U+FFFD.
     pub key: String,
+    /// The bytes of a key that is not text.
+    pub key_bytes: Option<Box<[u8]>>,
     /// Why.
     pub why: String,
+}
+
+impl BadRow {
+    /// A row with this key, which may not be text.
+    pub fn of(key: &[u8], why: String) -> Self {
+        let text = String::from_utf8_lossy(key);
+        let key_bytes = matches!(text, Cow::Owned(_)).then(|| key.into());
+        Self { key: text.into_owned(), key_bytes, why }
+    }
 }
 
 /// Returns rows until there are no more.

@@ -297,7 +297,7 @@ impl Ends {
 fn put(text: &[u8], expires: bool, page: &mut RowPage) -> Option<()> {
     let document = json::document(&mut Walk::new(text))?;
     let id = document.meta("@id")?;
-    let mut bad = |why: String| page.bad.push(BadRow { key: id.to_string(), why });
+    let mut bad = |why: String| page.bad.push(BadRow::of(id.as_bytes(), why));
     let beside = BESIDES.iter().find(|(name, _)| document.meta_value(name).is_some_and(|value| value != b"[]"));
     if let Some((_, beside)) = beside {
         bad(format!("it has {beside}, which are not copied"));

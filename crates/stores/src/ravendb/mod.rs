@@ -46,9 +46,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
-    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
+    Account, Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
+    Explanation, Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream,
+    Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
 };
 
 use crate::http::{Client, HttpSession};
@@ -325,6 +325,21 @@ impl Store for RavenStore {
         let target = self.prepared()?;
         let collection = net::collection(&target.collections, collection)?;
         self.control.block_on(self.server.sample_keys(collection, at_most, seed))
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        let target = self.prepared()?;
+        let name = &net::collection(&target.collections, collection)?.name;
+        let Some(found) = self.control.block_on(self.server.look())? else { return Ok(Account::default()) };
+        let documents = found.collections.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        let indexes = found.their_indexes().count() as u64;
+        let beside = if indexes > 0 { vec![(indexes, "indexes of its database")] } else { Vec::new() };
+        Ok(Account { documents: Some(documents.map_or(0, |(_, count)| *count)), beside, ..Account::default() })
+    }
+
+    /// RavenDB ignores the case of ids.
+    fn same_keys(&self, _collection: CollectionId) -> SameKeys {
+        SameKeys::AnyCase
     }
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {

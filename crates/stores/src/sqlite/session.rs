@@ -337,8 +337,9 @@ impl SqliteSession {
                 };
                 bind(statement, &[text(key), body])?;
                 match statement.raw_execute().map_err(|e| op_error(&e)) {
-                    Ok(0) => rejects.push(Reject { item, error: EXISTS }),
-                    Ok(_) => written += 1,
+                    Ok(0) if kind == BulkWrite::Insert => rejects.push(Reject { item, error: EXISTS }),
+                    // A trigger of a user's own table may ignore an upsert, which the count then shows.
+                    Ok(changed) => written += changed.min(1),
                     // Only this statement is rolled back, such as for a body that the table rejects.
                     Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) => {
                         rejects.push(Reject { item, error });

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use storebench_engine::store::LocalFuture;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use storebench_engine::Stop;
+use storebench_engine::store::{Account, LocalFuture};
 
 use super::array::ArrayRecords;
 use super::csv::CsvRecords;
@@ -113,6 +115,8 @@ pub struct FileSourceOptions {
     pub types: ColumnTypes,
     /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
+    /// Files of the folder that are not read, because their names begin with `_`.
+    pub left_out: u64,
 }
 
 /// Files, or standard input.
@@ -189,8 +193,8 @@ impl FileSource {
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
-    pub fn stdin(options: FileSourceOptions) -> Result<Self, TransferError> {
-        Self::stream("standard input", Box::new(io::stdin()), options)
+    pub fn stdin(options: FileSourceOptions, stop: Arc<Stop>) -> Result<Self, TransferError> {
+        Self::stream("standard input", Box::new(StoppableStdin(stop)), options)
     }
 
     /// Reads an input that can be read once. Messages give it this name.
@@ -321,6 +325,12 @@ impl Source for FileSource {
             })
             .collect();
         all.join("\n")
+    }
+
+    fn account(&self) -> Option<Account> {
+        let what = "files whose names, or those of their folders, begin with `_`";
+        let left_out = self.options.left_out;
+        Some(Account { beside: vec![(left_out, what)], ..Account::default() }).filter(|_| left_out > 0)
     }
 
     fn reopens(&self) -> bool {
@@ -465,6 +475,28 @@ impl FileSource {
     }
 }
 
+/// Standard input. Waiting for more of it ends with an error once the copy is to stop.
+struct StoppableStdin(Arc<Stop>);
+
+impl Read for StoppableStdin {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let stdin = io::stdin();
+        loop {
+            // What was read ahead does not show in the descriptor, so standard input is read without a buffer.
+            let mut waits = [PollFd::new(&stdin, PollFlags::IN)];
+            match rustix::event::poll(&mut waits, Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) if self.0.asked() => {
+                    return Err(io::Error::other("interrupted while waiting for input"));
+                }
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(rustix::io::read(&stdin, into)?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 /// Previews a stream: keeps the consumed bytes for later.
 struct Ahead {
     seen: Arc<Mutex<Vec<u8>>>,
@@ -501,8 +533,7 @@ struct LineRecords {
 
 impl FileRecords for LineRecords {
     fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
-        let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let bad = |why, bytes| Err(Bad { why, text: lossy(bytes), exact: false });
+        let bad = |why, bytes| Err(Bad { exact: false, ..Bad::of(why, bytes) });
         Ok(match self.lines.next().map_err(|error| TransferError::read(&self.name, &error))? {
             None => return self.damage.found().map_or(Ok(None), Err),
             Some((at, Line::Text(text))) => Some((at, Ok(text))),

@@ -173,7 +173,16 @@ impl<'a> PageReader<'a> {
             let origin = Origin { unit: *unit, at: self.read };
             self.read += 1;
             let key = Some(row.key).filter(|_| *keyed);
-            bad.push(Unreadable { origin, key, why: row.why, text: String::new(), exact: false });
+            let key_bytes = row.key_bytes;
+            bad.push(Unreadable {
+                origin,
+                key,
+                why: row.why,
+                text: String::new(),
+                exact: false,
+                key_bytes,
+                bytes: None,
+            });
         }
         let rows = self.page.rows.rows.as_batch();
         while let Some((key, body)) = rows.get(self.next) {

@@ -16,6 +16,8 @@ pub(super) struct Bad {
     pub(super) text: String,
     /// Whether `text` is the exact and complete content.
     pub(super) exact: bool,
+    /// The content, if it is not UTF-8.
+    pub(super) bytes: Option<Box<[u8]>>,
 }
 
 impl Bad {
@@ -23,7 +25,8 @@ impl Bad {
     pub(super) fn of(why: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, std::borrow::Cow::Borrowed(_));
-        Self { why, text: text.into_owned(), exact }
+        let bytes = (!exact).then(|| bytes.into());
+        Self { why, text: text.into_owned(), exact, bytes }
     }
 }
 
@@ -82,11 +85,11 @@ impl<F: FileRecords> Reader for FileReader<'_, F> {
                 Err(refused) => refused,
                 Ok(json) => match self.reading.maker.text(json, origin, into) {
                     Ok(()) => continue,
-                    Err(why) => Bad { why, text: json.to_owned(), exact: true },
+                    Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None },
                 },
             };
-            let Bad { why, text, exact } = self.records.told(refused);
-            bad.push(Unreadable { origin, key: None, why, text, exact });
+            let Bad { why, text, exact, bytes } = self.records.told(refused);
+            bad.push(Unreadable { origin, key: None, why, text, exact, key_bytes: None, bytes });
         }
         Poll::Ready(Ok(true))
     }
