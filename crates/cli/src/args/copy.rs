@@ -89,6 +89,10 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, help_heading = "Source")]
     pub(crate) delimiter: Option<u8>,
 
+    /// Do not add fields that the folders of the source files name, such as `year=2024/month=01/`
+    #[arg(long, help_heading = "Source")]
+    pub(crate) no_partitions: bool,
+
     /// Drop the expiry of documents, if the source reports it (such as Redis)
     ///
     /// Without this option, documents also expire in the target, or are rejected if the target does not support expiry.

@@ -59,7 +59,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let shape = copy_records::shape(&args.records, &plan.id)?;
     let stop = Arc::new(Stop::new());
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
-    let Read { source, theirs, bytes } = source(args, &plan, &from, &stop)?;
+    let Read { source, theirs, bytes, partitions } = source(args, &plan, &from, &stop)?;
     copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
     let begun = plan.begin(args)?;
     let files = file_target(args, &plan, &to, &begun)?;
@@ -95,6 +95,12 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     };
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
+    if !partitions.is_empty() {
+        progress.note(&format!(
+            "the folders of the files name fields, which are added to each record: {} (--no-partitions leaves them out)",
+            partitions.join(", ")
+        ));
+    }
     if let Some(evicts) = request.sink.account().and_then(|account| account.evicts) {
         progress.note(&format!(
             "the target removes documents by itself when its memory is full ({evicts}); at its end, the copy says whether \
@@ -189,6 +195,8 @@ pub(super) struct Read {
     theirs: bool,
     /// The approximate size as text.
     bytes: Option<u64>,
+    /// Fields that folders name.
+    partitions: Vec<String>,
 }
 
 /// Refuses an --out folder that cannot be written, before anything is written elsewhere.
@@ -342,7 +350,7 @@ impl From<TransferError> for Ended {
 pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<Stop>) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
     let idle: &[&str] = if is_store {
-        &["--from-format", "--types", "--delimiter"]
+        &["--from-format", "--types", "--delimiter", "--no-partitions"]
     } else {
         &["--from-collection", "--from-key", "--from-body", "--query", "--view"]
     };
@@ -357,8 +365,8 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
         .into());
     }
     let of_files = |source: FileSource| {
-        let bytes = source.text_bytes();
-        Ok(Read { source: Box::new(source), theirs: false, bytes })
+        let (bytes, partitions) = (source.text_bytes(), source.partitions().to_vec());
+        Ok(Read { source: Box::new(source), theirs: false, bytes, partitions })
     };
     match from {
         Endpoint::Standard => match called::provided(|provided| provided.input.take()) {
@@ -387,7 +395,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
                 access: access(args),
             };
             let source = StoreSource::open(stores::open(url)?, options)?;
-            Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None })
+            Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None, partitions: Vec::new() })
         }
     }
 }
@@ -399,7 +407,8 @@ fn access(args: &CopyArgs) -> Access {
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
     let types = args.types.clone().unwrap_or_default();
-    FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter, ..FileSourceOptions::default() }
+    let (delimiter, partitions) = (args.delimiter, !args.no_partitions);
+    FileSourceOptions { format: args.from_format, types, delimiter, partitions, left_out: 0 }
 }
 
 pub(super) fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {

@@ -47,6 +47,10 @@ pub struct RowPage {
     pub rows: BatchBuf,
     /// Positions of rows that expire, ascending, and how long each had left when it was read.
     pub expiring: Vec<(usize, Duration)>,
+    /// Positions of rows that have attachments, ascending. These are not read.
+    pub attached: Vec<usize>,
+    /// Rows with an expiry that the store does not heed, because it removes nothing.
+    pub unheeded_expiry: u64,
     /// Rows that cannot be read as a document.
     pub bad: Vec<BadRow>,
 }
@@ -57,6 +61,8 @@ impl RowPage {
         self.rows.clear();
         self.expiring.clear();
         self.bad.clear();
+        self.attached.clear();
+        self.unheeded_expiry = 0;
     }
 }
 

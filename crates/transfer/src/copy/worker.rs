@@ -154,6 +154,8 @@ impl<'a> Worker<'a> {
         let ends = || shared.ends();
         let mut reader = match unless(ends, open(scope, shared, self.probe, self.split)).await {
             None => return self.stop(false, 0),
+            // A reader that waited for its input gave up.
+            Some(Err(_)) if shared.stop.asked() => return self.stop(false, 0),
             Some(Err(TransferError::Damaged(what))) => return self.end(writer, Some(what)).await,
             Some(reader) => reader?,
         };
@@ -238,7 +240,6 @@ impl<'a> Worker<'a> {
         let damage = match broken {
             None => None,
             Some(TransferError::Damaged(what)) => Some(what),
-            // A reader that waited for its input gave up.
             Some(_) if shared.stop.asked() => return self.stop(once, settled),
             Some(error) => {
                 let answered = self.drain(writer).await?;

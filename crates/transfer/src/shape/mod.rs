@@ -404,13 +404,24 @@ impl Strip {
             has_attachments |= own.is_some() && own == attachments;
             Ok::<_, String>(own.is_none())
         })?;
+        self.attached(has_attachments)?;
+        let Some(without) = without else { return Ok(body) };
+        self.body = without;
+        Ok(&self.body)
+    }
+}
+
+impl Strip {
+    /// Drops the attachments of a document, if it has any, or refuses it.
+    ///
+    /// # Errors
+    /// Dropping them was not allowed.
+    pub(crate) fn attached(&mut self, has_attachments: bool) -> Result<(), String> {
         if has_attachments && !self.drop_attachments {
             return Err("it has attachments, which cannot be copied; use --drop-attachments to drop them".into());
         }
         self.dropped += u64::from(has_attachments);
-        let Some(without) = without else { return Ok(body) };
-        self.body = without;
-        Ok(&self.body)
+        Ok(())
     }
 }
 

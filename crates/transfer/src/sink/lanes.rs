@@ -496,7 +496,14 @@ impl<'a> Lanes<'a> {
 
     /// Refuses all records of a piece.
     pub(super) fn give_up(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
-        self.count_failures((0..self.len(&piece)).map(|_| error.kind), error)?;
+        // Bulk writes are refused as a whole, one after the other, for the same reason: it is the table, not the records.
+        let halved = matches!((&piece.step, &piece.part), (Step::Do | Step::Over, Part::Some(..)));
+        let is_same = halved && self.last_failure == error.to_string();
+        let kind = if error.kind == ErrorKind::Refused && is_same { ErrorKind::Failed } else { error.kind };
+        if error.kind == ErrorKind::Refused {
+            self.last_failure = error.to_string();
+        }
+        self.count_failures((0..self.len(&piece)).map(|_| kind), error)?;
         for position in 0..self.len(&piece) {
             self.refuse(&piece, position, error);
         }

@@ -14,6 +14,7 @@ use storebench_engine::store::{Account, LocalFuture};
 use super::array::ArrayRecords;
 use super::csv::CsvRecords;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
+use super::partitions::Partitions;
 use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
 use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
 use super::{Part, Reader, Snapshot, Source, Split, tables};
@@ -56,6 +57,10 @@ impl Packing {
 
     /// The compression that the first bytes of a file indicate.
     pub(crate) fn of_magic(first: &[u8]) -> Self {
+        // A zstd file may begin with frames to skip, as those of pzstd do (RFC 8878, 3.1.2).
+        if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
+            return Self::Zstd;
+        }
         let fits = |packing: &Self| first.starts_with(packing.told_by().1);
         [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
     }
@@ -115,6 +120,8 @@ pub struct FileSourceOptions {
     pub types: ColumnTypes,
     /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
+    /// Whether the folders of files name fields, as `year=2024` does.
+    pub partitions: bool,
     /// Files of the folder that are not read, because their names begin with `_`.
     pub left_out: u64,
 }
@@ -125,6 +132,7 @@ pub struct FileSource {
     /// `Some` for standard input and other streams.
     stream: Option<Stream>,
     options: FileSourceOptions,
+    partitions: Partitions,
     /// Number of lines before an offset of a file, where it was counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
 }
@@ -165,7 +173,9 @@ impl FileSource {
         let files: Vec<InputFile> = FileLocation::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
         files.iter().try_for_each(|file| file.format.check(&file.found.place.to_string()))?;
-        let source = Self { files, stream: None, options, counted: Mutex::default() };
+        let paths: Vec<String> = files.iter().map(|file| file.found.place.to_string()).collect();
+        let partitions = if options.partitions { Partitions::of(&paths) } else { Partitions::default() };
+        let source = Self { files, stream: None, options, partitions, counted: Mutex::default() };
         source.check_headers()?;
         Ok(source)
     }
@@ -210,7 +220,17 @@ impl FileSource {
         options.format.map_or(Ok(()), |format| format.check(name))?;
         let input = Shared(Arc::new(Mutex::new(input)));
         let stream = Some(Stream { name: name.to_owned(), input, seen: Arc::default() });
-        Ok(Self { files: Vec::new(), stream, options, counted: Mutex::default() })
+        let partitions = Partitions::default();
+        Ok(Self { files: Vec::new(), stream, options, partitions, counted: Mutex::default() })
+    }
+
+    /// The fields that the folders of all files name.
+    pub fn partitions(&self) -> &[String] {
+        &self.partitions.names
+    }
+
+    fn reading<'a>(&'a self, file: u32, shape: &'a Shape) -> FileReading<'a> {
+        FileReading { maker: shape.maker(), file, partition: self.partitions.file(file), read: Arc::default() }
     }
 
     /// Estimated size of the records as text; `None` if a file's size is unknown.
@@ -369,7 +389,7 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let found = &self.files[file as usize].found;
-                    let reading = FileReading { maker: shape.maker(), file, read: Arc::default() };
+                    let reading = FileReading { read: Arc::default(), ..self.reading(file, shape) };
                     return tables::read(self.format(file), found, group, reading);
                 }
                 Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
@@ -422,7 +442,7 @@ impl FileSource {
         read: Arc<AtomicU64>,
         shape: &'a Shape,
     ) -> Result<Box<dyn Reader + 'a>, TransferError> {
-        let (name, reading) = (self.name(file), FileReading { maker: shape.maker(), file, read });
+        let (name, reading) = (self.name(file), FileReading { read, ..self.reading(file, shape) });
         if self.format(file) == Format::Arrow {
             return tables::read_stream(input, name, reading);
         }

@@ -6,6 +6,7 @@ mod csv;
 mod files;
 mod lines;
 mod pages;
+mod partitions;
 mod quotes;
 mod reader;
 mod scan;

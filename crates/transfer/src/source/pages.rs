@@ -184,6 +184,7 @@ impl<'a> PageReader<'a> {
                 bytes: None,
             });
         }
+        self.dropped_expiry += std::mem::take(&mut self.page.rows.unheeded_expiry);
         let rows = self.page.rows.rows.as_batch();
         while let Some((key, body)) = rows.get(self.next) {
             if !into.has_room(room) {
@@ -191,6 +192,7 @@ impl<'a> PageReader<'a> {
             }
             let expiring = &self.page.rows.expiring;
             let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
+            let attached = self.page.rows.attached.binary_search(&self.next).is_ok();
             self.next += 1;
             if *again && !self.seen.insert(hash::of_key(key)) {
                 continue;
@@ -200,6 +202,8 @@ impl<'a> PageReader<'a> {
             self.bytes += (key.len() + body.len()) as u64;
             let made = if expires.is_some() && *expiry == TheirExpiry::Rejected {
                 Err("it has an expiry, which the target does not support; use --drop-expiry to drop it".to_owned())
+            } else if let Err(why) = strip.attached(attached) {
+                Err(why)
             } else if *keyed {
                 let before = into.len();
                 let made = strip.apply(body).and_then(|body| maker.document(key, body, origin, into));

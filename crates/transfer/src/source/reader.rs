@@ -1,9 +1,11 @@
 //! Reads records from a file of any format.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use super::partitions::Partition;
 use super::{Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
@@ -54,6 +56,8 @@ pub(super) struct FileReading<'a> {
     pub(super) maker: Maker<'a>,
     /// The number of the file.
     pub(super) file: u32,
+    /// The fields that the file's folders name.
+    pub(super) partition: Option<Partition<'a>>,
     /// Bytes of the file that were read.
     pub(super) read: Arc<AtomicU64>,
 }
@@ -83,10 +87,14 @@ impl<F: FileRecords> Reader for FileReader<'_, F> {
             let origin = Origin { unit: self.reading.file, at };
             let refused = match record {
                 Err(refused) => refused,
-                Ok(json) => match self.reading.maker.text(json, origin, into) {
-                    Ok(()) => continue,
-                    Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None },
-                },
+                Ok(json) => {
+                    let whole =
+                        self.reading.partition.map_or(Cow::Borrowed(json), |partition| partition.added_to(json));
+                    match self.reading.maker.text(&whole, origin, into) {
+                        Ok(()) => continue,
+                        Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None },
+                    }
+                }
             };
             let Bad { why, text, exact, bytes } = self.records.told(refused);
             bad.push(Unreadable { origin, key: None, why, text, exact, key_bytes: None, bytes });

@@ -198,3 +198,29 @@ fn an_error_of_the_target_is_not_mistaken_for_an_interruption() {
     let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
     lab.copy(&files(&[&lab.write("a.jsonl", lines(50_000))]), &sink).unwrap_err();
 }
+
+#[test]
+fn a_table_that_refuses_everything_ends_the_copy_and_records_that_are_refused_do_not() {
+    let run = |decide: fn(&str) -> String| {
+        // As PostgreSQL after DROP TABLE, where the statement is refused, not a record.
+        let store = Faulty::new(move |request| match request.op {
+            Op::BulkWrite { items, .. } => {
+                let (key, _) = items.iter().next().unwrap();
+                Fate::Fails(OpError::new(ErrorKind::Refused, decide(key)))
+            }
+            _ => Fate::Done,
+        });
+        let lab = Lab { parallel: 1, ..Lab::new() };
+        let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
+        let report = lab.copy(&files(&[&lab.write("a.jsonl", lines(5_000))]), &sink);
+        (report, lab.rejects().len())
+    };
+    let (report, rejects) = run(|_| "relation \"books\" does not exist".to_owned());
+    let error = report.unwrap_err().to_string();
+    assert!(
+        error.contains("failed in a row") && error.contains("does not exist") && rejects <= 1_000,
+        "{error} {rejects}"
+    );
+    let (report, rejects) = run(|key| format!("{key} is too long"));
+    assert_eq!((report.unwrap().counts.rejected, rejects), (5_000, 5_000));
+}
