@@ -145,3 +145,26 @@ fn a_rate_that_lets_nothing_pass_is_refused() {
     }
     assert_eq!(cli.run("copy a.jsonl b.jsonl --rate-docs 0.4").code, 0);
 }
+
+#[test]
+fn a_row_without_a_document_is_rejected_with_its_key() {
+    let cli = Cli::new();
+    let file = rusqlite::Connection::open(cli.path("own.db")).unwrap();
+    file.execute_batch("CREATE TABLE own (key TEXT PRIMARY KEY, body TEXT)").unwrap();
+    let mut insert = file.prepare("INSERT INTO own VALUES (?1, ?2)").unwrap();
+    // Also as the first row, and as the last of a page.
+    let is_null = |n: usize| [0, 99, 100, 250].contains(&n);
+    for n in 0..300 {
+        insert.execute((format!("k{n:03}"), (!is_null(n)).then(|| format!("{{\"n\":{n}}}")))).unwrap();
+    }
+    drop(insert);
+    let done = cli.run("copy sqlite:own.db o.jsonl --from-collection own --rejects r.jsonl --verify");
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.out.contains("read 300 · written 296 · rejected 4"), "{done:?}");
+    let rejects = std::fs::read_to_string(cli.path("r.jsonl")).unwrap();
+    let rejects: Vec<serde_json::Value> = rejects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut keys: Vec<&str> = rejects.iter().map(|reject| reject["key"].as_str().unwrap()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["k000", "k099", "k100", "k250"]);
+    assert!(rejects.iter().all(|reject| reject["why"] == "its document is NULL"), "{rejects:?}");
+}

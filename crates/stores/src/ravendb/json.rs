@@ -151,8 +151,8 @@ fn push_joined(text: &[u8], into: &mut Vec<u8>) {
             let digits = escape.get(at..at + 6)?.strip_prefix(b"\\u")?;
             u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
         };
-        let halves = half(0).into_iter().chain(half(6));
-        let taken = match char::decode_utf16(halves).next() {
+        let character = half(0).and_then(|first| char::decode_utf16([first].into_iter().chain(half(6))).next());
+        let taken = match character {
             Some(Ok(c)) if c >= ' ' && !matches!(c, '"' | '\\') => {
                 into.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                 6 * c.len_utf16()

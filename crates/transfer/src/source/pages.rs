@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use jiff::Timestamp;
-use storebench_engine::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream};
+use storebench_engine::store::{AnyStore, BadRow, BatchBuf, LocalFuture, OpKind, Reject, RowPage, RowStream};
 use storebench_engine::{Clock, RealClock};
 
 use super::store::TheirExpiry;
@@ -30,6 +30,23 @@ pub(super) struct Page {
     pub(super) first: usize,
     /// When the page arrived. Remaining lifetimes are relative to this.
     came: Timestamp,
+}
+
+impl Page {
+    /// Moves rows that the store could not return as documents to the bad ones.
+    pub(super) fn without(&mut self, rejects: &[Reject]) {
+        let (RowPage { rows, bad, .. }, first) = (&mut self.rows, self.first);
+        let mut kept = BatchBuf::new();
+        for (item, (key, body)) in rows.as_batch().iter().enumerate() {
+            match rejects.iter().find(|reject| reject.item == item) {
+                None => kept.push(key, body),
+                // An earlier page returned the rows before the first.
+                Some(_) if item < first => self.first = 0,
+                Some(reject) => bad.push(BadRow::of(key.as_bytes(), reject.error.message.to_string())),
+            }
+        }
+        *rows = kept;
+    }
 }
 
 /// Fetches the pages of one split.

@@ -117,6 +117,8 @@ impl<'a> Scan<'a> {
             }
         };
         let (first, records, bytes) = rows_of(&reply);
+        page.rows.clear();
+        let rejects = reply.as_reply().rejects.to_vec();
         (page.first, page.rows.rows) = (first, reply.into_rows());
         let rows = page.rows.rows.as_batch();
         let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
@@ -164,6 +166,9 @@ impl<'a> Scan<'a> {
         if !matches!(self.walk, Walk::Ended) {
             self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE.min(GROWTH * documents))) as u32;
             self.source.page.store(self.limit, Ordering::Relaxed);
+        }
+        if !rejects.is_empty() {
+            page.without(&rejects);
         }
         Ok(true)
     }
