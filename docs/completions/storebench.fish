@@ -204,7 +204,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -s p -l work
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch -d 'Maximum records per bulk request [default: 1000; 4000 for upserts into an empty collection of PostgreSQL or MongoDB]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l batch-bytes -d 'Maximum bytes per bulk request, unless one record is larger [default: 1MiB; 4MiB where --batch defaults to 4000]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l in-flight -d 'Requests in flight per worker connection' -r
-complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-docs -d 'Maximum documents per second over all workers' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-docs -d 'Maximum documents per second over all workers, such as 1000, 20k or 0.4' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rate-bytes -d 'Maximum bytes of documents per second over all workers' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l timeout -d 'Timeout of one attempt of a request' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l tries -d 'Maximum attempts for a request with a temporary failure, including the first' -r
@@ -213,6 +213,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l retry-tot
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l rejects -d 'File for records that did not arrive, one JSON object per line [default: rejects.jsonl in the copy\'s folder]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l max-errors -d 'Number of rejected records that still gives exit code 0' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l out -d 'Folder in which to create a folder for each copy' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l no-partitions -d 'Do not add fields that the folders of the source files name, such as `year=2024/month=01/`'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-expiry -d 'Drop the expiry of documents, if the source reports it (such as Redis)'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l drop-attachments -d 'Drop attachments'
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l into-existing -d 'Write into your own collection, given by --to-collection'

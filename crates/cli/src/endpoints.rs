@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use storebench_stores::is_scheme;
-use storebench_transfer::FileLocation;
+use storebench_transfer::{FileLocation, Format, Packing};
 
 use crate::failure::Failure;
 
@@ -59,11 +59,29 @@ impl Endpoint {
             Self::Remote(url) => FileLocation::shown(url),
             Self::Store(_) | Self::Standard => return None,
         };
+        // Only endings that say a format: `shop.users.jsonl` and `shop.orders.jsonl` are two collections.
         let file = Path::new(&path).file_name()?.to_str()?;
-        let stem = file.split('.').next()?;
+        let without = |name: &'_ str| name.rsplit_once('.').map_or(name.len(), |(stem, _)| stem.len());
+        let unpacked = if Packing::of_name(file) == Packing::Plain { file } else { &file[..without(file)] };
+        let stem = if Format::told_by(unpacked).is_some() { &unpacked[..without(unpacked)] } else { unpacked };
         let name: String =
             stem.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' }).collect();
         Some(name.trim_matches('-').to_owned()).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+    }
+}
+
+/// The files of a pattern.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) files: Vec<PathBuf>,
+    /// Files of known formats in a folder that are not read, because their names or those of their folders begin with
+    /// `_`.
+    pub(crate) left_out: u64,
+}
+
+impl From<Vec<PathBuf>> for Found {
+    fn from(files: Vec<PathBuf>) -> Self {
+        Self { files, left_out: 0 }
     }
 }
 
@@ -72,13 +90,13 @@ impl Endpoint {
 ///
 /// # Errors
 /// The pattern is invalid, matches no file, or matches a broken link.
-pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn find_files(pattern: &str) -> Result<Found, Failure> {
     let path = PathBuf::from(pattern);
     if path.is_dir() {
         return under(&path);
     }
     if !pattern.contains(['*', '?', '[']) || path.exists() {
-        return Ok(vec![path]);
+        return Ok(vec![path].into());
     }
     let found = glob::glob(pattern).map_err(|e| Failure::bad_input(format!("invalid pattern `{pattern}`: {e}")))?;
     let mut files = Vec::new();
@@ -100,7 +118,7 @@ pub(crate) fn find_files(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     if files.is_empty() {
         return Err(Failure::bad_input(format!("no file matches `{pattern}`; check the path, and quote the pattern")));
     }
-    Ok(files)
+    Ok(files.into())
 }
 
 /// Refuses a database that is named as a file, without its scheme.
@@ -124,25 +142,29 @@ pub(crate) fn refuse_databases(files: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-fn under(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn under(folder: &Path) -> Result<Found, Failure> {
     let failed = |e: std::io::Error| Failure::bad_input(format!("{}: cannot be read: {e}", folder.display()));
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
+    let (mut files, mut left_out) = (Vec::new(), 0);
+    let mut folders = vec![(folder.to_owned(), false)];
+    while let Some((folder, is_left_out)) = folders.pop() {
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if entry.file_name().to_string_lossy().starts_with(['.', '_']) {
-                continue;
-            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_left_out = is_left_out || name.starts_with('_');
             let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
+            match path.is_dir() {
+                _ if name.starts_with('.') => {}
+                true => folders.push((path, is_left_out)),
+                false if is_left_out => left_out += u64::from(Format::told_by(&name).is_some()),
+                false => files.push(path),
+            }
         }
     }
     files.sort();
     if files.is_empty() {
         return Err(Failure::bad_input(format!("no files in `{}`; check the path", folder.display())));
     }
-    Ok(files)
+    Ok(Found { files, left_out })
 }
 
 #[cfg(test)]
@@ -172,16 +194,30 @@ mod tests {
         std::fs::create_dir(path("b.jsonl")).unwrap();
         std::os::unix::fs::symlink(path("a.jsonl"), path("c.jsonl")).unwrap();
         let pattern = path("*.jsonl").display().to_string();
-        assert_eq!(find_files(&pattern).unwrap(), [path("a.jsonl"), path("c.jsonl")]);
+        assert_eq!(find_files(&pattern).unwrap().files, [path("a.jsonl"), path("c.jsonl")]);
         std::os::unix::fs::symlink(path("gone"), path("d.jsonl")).unwrap();
         let told = find_files(&pattern).unwrap_err().message;
         assert!(told.contains("d.jsonl matches") && told.contains("a broken link"), "{told}");
     }
 
     #[test]
+    fn files_that_a_folder_leaves_out_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("_users/deep")).unwrap();
+        for name in ["a.jsonl", "_users/f.jsonl", "_users/deep/g.csv", "_SUCCESS", ".h.jsonl", "_users/.i.jsonl"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found = find_files(&folder.path().display().to_string()).unwrap();
+        assert_eq!((found.files, found.left_out), (vec![folder.path().join("a.jsonl")], 2));
+    }
+
+    #[test]
     fn a_file_names_a_collection() {
         let name = |text: &str| Endpoint::Files(text.into()).name();
         assert_eq!(name("x/my books.jsonl.gz").unwrap(), "my-books");
+        assert_eq!(name("shop.users.jsonl").unwrap(), "shop-users");
+        assert_eq!(name("shop.orders.JSON.zst").unwrap(), "shop-orders");
+        assert_eq!(name("shop.users").unwrap(), "shop-users");
         assert_eq!(name("parts-*.jsonl").unwrap(), "parts");
         assert_eq!(name("2014.jsonl"), None);
         let name = |text: &str| Endpoint::Remote(text.into()).name();

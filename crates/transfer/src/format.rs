@@ -65,6 +65,7 @@ impl Format {
 
     /// The format that a file name indicates, compressed or not.
     pub fn told_by(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
         let mut parts = name.rsplit('.');
         let mut ending = parts.next().unwrap_or_default();
         if matches!(ending, "gz" | "zst" | "zstd") {
@@ -132,6 +133,8 @@ mod tests {
             ("a.feather", Format::Arrow),
             ("a", Format::Jsonl),
             ("a.gz", Format::Jsonl),
+            ("A.JSON", Format::Json),
+            ("A.Csv.GZ", Format::Csv),
         ] {
             assert_eq!(Format::of_name(name), format, "{name}");
         }

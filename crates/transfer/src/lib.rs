@@ -48,8 +48,8 @@ pub use columns::{ColumnTypes, ColumnTypesError, Columns, Kind, OVERFLOW};
 #[cfg(feature = "schema")]
 pub use copy::schema;
 pub use copy::{
-    Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, Progress, RepeatedKeys, Task, TaskReport, Tasks,
-    check_tasks, copy, name_of, perform,
+    Begin, COPY_FORMAT, CopyOutcome, CopyReport, CopyRequest, LeftOut, Progress, RepeatedKeys, StoreCounts, Task,
+    TaskReport, Tasks, check_tasks, copy, name_of, perform,
 };
 pub use error::TransferError;
 pub use format::{Format, FormatError};

@@ -20,6 +20,9 @@ pub struct Reject {
     pub split: u32,
     /// Its key, if it has one.
     pub key: Option<String>,
+    /// The bytes of a key that is not UTF-8, as base64. `key` has U+FFFD in place of what is not text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_base64: Option<String>,
     /// The operation that failed.
     pub op: String,
     /// The kind of failure: `unreadable`, or one of a store's error kinds.
@@ -30,6 +33,9 @@ pub struct Reject {
     pub tries: u32,
     /// The record as it was read: JSON, or a string if it is not JSON.
     pub record: Value,
+    /// The bytes of a record that is not UTF-8, as base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_base64: Option<String>,
 }
 
 /// Places in the source, each with a key.

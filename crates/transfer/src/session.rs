@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_documents::keys::Rng;
 use storebench_engine::store::{
-    AnyStore, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, OpError, OpKind, OwnedReply, PhaseStart, Reply,
-    Request, Session, SessionOptions, StoreError, Token,
+    AnyStore, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, Op, OpError, OpKind, OwnedReply, PhaseStart,
+    Reply, Request, Session, SessionOptions, StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
 
@@ -126,7 +126,7 @@ impl<'a> Asker<'a> {
         Ok(Self { store, session, clock, access, timer: Timer::new(), draw, token: 0 })
     }
 
-    /// Sends a request until it succeeds without rejects, retrying as the policy says. `request` makes it from the number
+    /// Sends a request until it succeeds without rejects, or is a page of documents, retrying as the policy says. `request` makes it from the number
     /// of attempts that have failed. `tried` receives the result of each attempt and its duration in ns. `what` describes
     /// the operation in errors.
     ///
@@ -142,8 +142,11 @@ impl<'a> Asker<'a> {
         loop {
             let sent_ns = self.clock.now_ns();
             tries.begin(sent_ns);
-            let answer = self.answer(&request(tries.failed)).await.and_then(|reply| {
-                let rejected = reply.as_reply().rejects.first().map(|reject| reject.error.clone());
+            let request = request(tries.failed);
+            // The caller handles rows of a page that cannot be read.
+            let is_page = matches!(request.op, Op::Scan { .. });
+            let answer = self.answer(&request).await.and_then(|reply| {
+                let rejected = reply.as_reply().rejects.first().filter(|_| !is_page).map(|reject| reject.error.clone());
                 rejected.map_or(Ok(reply), Err)
             });
             let now_ns = self.clock.now_ns();

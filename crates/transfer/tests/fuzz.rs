@@ -235,7 +235,7 @@ fn files(name: &str, count: u64, format: Format, good: Vec<Vec<u8>>, types: &str
     let shape = Shape::new(None, "fuzz");
     fuzz(name, count, |mutator| {
         std::fs::write(&path, mutator.input(&good, &WORDS)).unwrap();
-        let options = FileSourceOptions { format: Some(format), types: types.clone(), delimiter: None };
+        let options = FileSourceOptions { format: Some(format), types: types.clone(), ..FileSourceOptions::default() };
         let _ = FileSource::open(std::slice::from_ref(&path), options).and_then(|source| read(&source, &shape));
     });
 }

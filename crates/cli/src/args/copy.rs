@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use storebench_engine::store::DurabilityRequest;
-use storebench_study::units::{ByteSize, Count, Span};
+use storebench_study::units::{ByteSize, Count, PerSecond, Span};
 use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
 
 use super::{ColumnArgs, RecordArgs};
@@ -13,7 +13,8 @@ use super::{ColumnArgs, RecordArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    every record arrived, or at most --max-errors were rejected
-  1    more records were rejected, a source is damaged, --verify found a difference, or the copy failed
+  1    more records were rejected, a source is damaged, --verify or a store's own count found a difference, or the copy
+       failed
   2    invalid input; nothing was written
   3    store unreachable; use --resume to continue
   130  interrupted; use --resume to continue";
@@ -87,6 +88,10 @@ pub(crate) struct CopyArgs {
     /// Field separator of CSV files: one character, or `tab` [default: a comma; for TSV a tab]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, help_heading = "Source")]
     pub(crate) delimiter: Option<u8>,
+
+    /// Do not add fields that the folders of the source files name, such as `year=2024/month=01/`
+    #[arg(long, help_heading = "Source")]
+    pub(crate) no_partitions: bool,
 
     /// Drop the expiry of documents, if the source reports it (such as Redis)
     ///
@@ -174,12 +179,12 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Speed")]
     pub(crate) in_flight: u32,
 
-    /// Maximum documents per second over all workers
-    #[arg(long, value_name = "RATE", help_heading = "Speed")]
-    pub(crate) rate_docs: Option<Count>,
+    /// Maximum documents per second over all workers, such as 1000, 20k or 0.4
+    #[arg(long, value_name = "RATE", value_parser = docs_per_s, help_heading = "Speed")]
+    pub(crate) rate_docs: Option<PerSecond>,
 
     /// Maximum bytes of documents per second over all workers
-    #[arg(long, value_name = "SIZE", help_heading = "Speed")]
+    #[arg(long, value_name = "SIZE", value_parser = bytes_per_s, help_heading = "Speed")]
     pub(crate) rate_bytes: Option<ByteSize>,
 
     /// Timeout of one attempt of a request
@@ -257,6 +262,22 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
         let found = all.iter().find(|(_, name, _)| *name == typed);
         found.map(|(value, ..)| *value).ok_or_else(|| format!("unknown name `{typed}`"))
     })
+}
+
+/// A rate above 0.
+fn docs_per_s(text: &str) -> Result<PerSecond, String> {
+    match text.parse::<PerSecond>() {
+        Ok(rate) if rate.0 > 0.0 => Ok(rate),
+        Ok(_) => Err(format!("`{text}` lets nothing pass; give a rate above 0")),
+        Err(wrong) => Err(wrong.to_string()),
+    }
+}
+
+fn bytes_per_s(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>().map_err(|e| e.to_string())? {
+        size if size.bytes() > 0 => Ok(size),
+        _ => Err(format!("`{text}` lets nothing pass; give a rate above 0")),
+    }
 }
 
 fn verb() -> impl TypedValueParser<Value = Verb> {

@@ -17,14 +17,14 @@ use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
 use storebench_stores::meant;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
-    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreSink,
-    StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb, ViewSource,
-    abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
+    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreCounts,
+    StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb,
+    ViewSource, abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
 };
 
 use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
-use crate::endpoints::{Endpoint, find_files, refuse_databases};
+use crate::endpoints::{Endpoint, Found, find_files, refuse_databases};
 use crate::failure::{Failure, SPOILED};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
@@ -65,8 +65,9 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let need = OPEN_FILES_OF_ITSELF + u64::from(plan.parallel) * (OPEN_FILES_OF_A_WORKER + FILES_OF_A_COPY);
     check_open_files("this copy", need, open_files_limit(), ", or lower --parallel").map_err(Failure::bad_input)?;
     let shape = copy_records::shape(&args.records, &plan.id)?;
+    let stop = Arc::new(Stop::new());
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
-    let Read { source, theirs, bytes } = source(args, &plan, &from)?;
+    let Read { source, theirs, bytes, partitions } = source(args, &plan, &from, &stop)?;
     copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
     let begun = plan.begin(args)?;
     let files = file_target(args, &plan, &to, &begun)?;
@@ -100,9 +101,20 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         tasks,
         ..request(args, plan.parallel, (&*source, &*sink), &shape, &folder)
     };
-    let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let mut progress = Progress::new(args.quiet);
+    if !partitions.is_empty() {
+        progress.note(&format!(
+            "the folders of the files name fields, which are added to each record: {} (--no-partitions leaves them out)",
+            partitions.join(", ")
+        ));
+    }
+    if let Some(evicts) = request.sink.account().and_then(|account| account.evicts) {
+        progress.note(&format!(
+            "the target removes documents by itself when its memory is full ({evicts}); at its end, the copy says whether \
+             it did"
+        ));
+    }
     if args.resume && begin == Begin::Fresh {
         progress.note("no unfinished copy found; starting a new one");
     }
@@ -142,6 +154,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         () if !report.damaged.is_empty() => SPOILED,
         () if report.counts.rejected > args.max_errors.0 => SPOILED,
         () if report.verified.as_ref().is_some_and(|verified| !verified.equal) => SPOILED,
+        () if report.counted.as_ref().is_some_and(StoreCounts::is_loss) => SPOILED,
         () => 0,
     })
 }
@@ -162,7 +175,7 @@ pub(super) fn request<'a>(
         // With --op-field, the operation of a record that cannot be read is unknown.
         op: if args.records.op_field.is_some() { "unknown" } else { args.op.name() },
         parallel,
-        docs_per_s: args.rate_docs.map(|rate| rate.0 as f64),
+        docs_per_s: args.rate_docs.map(|rate| rate.0),
         bytes_per_s: args.rate_bytes.map(|rate| rate.bytes() as f64),
         rejects: folder.join("rejects.jsonl"),
         folder: folder.to_owned(),
@@ -190,6 +203,8 @@ pub(super) struct Read {
     theirs: bool,
     /// The approximate size as text.
     bytes: Option<u64>,
+    /// Fields that folders name.
+    partitions: Vec<String>,
 }
 
 /// Refuses an --out folder that cannot be written, before anything is written elsewhere.
@@ -340,10 +355,10 @@ impl From<TransferError> for Ended {
     }
 }
 
-pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Read, Ended> {
+pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<Stop>) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
     let idle: &[&str] = if is_store {
-        &["--from-format", "--types", "--delimiter"]
+        &["--from-format", "--types", "--delimiter", "--no-partitions"]
     } else {
         &["--from-collection", "--from-key", "--from-body", "--query", "--view"]
     };
@@ -358,18 +373,18 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Re
         .into());
     }
     let of_files = |source: FileSource| {
-        let bytes = source.text_bytes();
-        Ok(Read { source: Box::new(source), theirs: false, bytes })
+        let (bytes, partitions) = (source.text_bytes(), source.partitions().to_vec());
+        Ok(Read { source: Box::new(source), theirs: false, bytes, partitions })
     };
     match from {
         Endpoint::Standard => match called::provided(|provided| provided.input.take()) {
             Some(input) => of_files(FileSource::stream("the input", input, file_options(args))?),
-            None => of_files(FileSource::stdin(file_options(args))?),
+            None => of_files(FileSource::stdin(file_options(args), Arc::clone(stop))?),
         },
         Endpoint::Files(pattern) => {
-            let files = find_files(pattern)?;
+            let Found { files, left_out } = find_files(pattern)?;
             refuse_databases(&files)?;
-            of_files(FileSource::open(&files, file_options(args))?)
+            of_files(FileSource::open(&files, FileSourceOptions { left_out, ..file_options(args) })?)
         }
         Endpoint::Remote(url) => {
             of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
@@ -389,7 +404,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint) -> Result<Re
                 access: access(args),
             };
             let source = StoreSource::open(stores::open_to_read(url)?, options)?;
-            Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None })
+            Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None, partitions: Vec::new() })
         }
     }
 }
@@ -401,7 +416,8 @@ fn access(args: &CopyArgs) -> Access {
 
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
     let types = args.types.clone().unwrap_or_default();
-    FileSourceOptions { format: args.from_format, types, delimiter: args.delimiter }
+    let (delimiter, partitions) = (args.delimiter, !args.no_partitions);
+    FileSourceOptions { format: args.from_format, types, delimiter, partitions, left_out: 0 }
 }
 
 pub(super) fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {
@@ -620,6 +636,12 @@ fn keep_measurement(
 
 /// Converts the error of a copy into a failure with its exit code.
 fn failure(args: &CopyArgs, error: TransferError) -> Failure {
+    let mut failure = failure_of(args, error);
+    failure.message = copy_summary::advice(args, &failure.message);
+    failure
+}
+
+fn failure_of(args: &CopyArgs, error: TransferError) -> Failure {
     match error {
         TransferError::BadInput(text) => Failure::bad_input(redact(&text)),
         TransferError::Store { url, error } => {

@@ -176,7 +176,7 @@ impl Local {
                     Some(Self { folder: Some(canonical(path)), ..local(typed, Vec::new()) })
                 } else if typed.contains(['*', '?', '[']) && !path.exists() {
                     // If no file matches, it is the name of a target.
-                    let files = find_files(typed).unwrap_or_else(|_| vec![path.to_owned()]);
+                    let files = find_files(typed).map_or_else(|_| vec![path.to_owned()], |found| found.files);
                     Some(Self { pattern: Some(whole_pattern(typed)), ..local(typed, files) })
                 } else {
                     Some(local(typed, vec![path.to_owned()]))

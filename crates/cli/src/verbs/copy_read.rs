@@ -1,5 +1,7 @@
 //! Documents for a caller that reads them itself.
 
+use std::sync::Arc;
+
 use clap::Parser as _;
 use storebench_results::redact;
 use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, name_of};
@@ -46,7 +48,7 @@ impl Reading {
             // The same in every process, unlike the id, which depends on the working folder.
             let name = name_of(&format!("{:?}", plan.settings.0));
             let shape = copy_records::shape(&args.records, &name)?;
-            let source = source(&args, &plan, &from)?.source;
+            let source = source(&args, &plan, &from, &Arc::default())?.source;
             Ok(Self { source, shape, parallel: plan.parallel, args })
         })();
         found.map_err(|ended: Ended| failed(ended.failure(&args)))

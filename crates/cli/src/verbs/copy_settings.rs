@@ -58,6 +58,7 @@ impl Settings {
             ("--no-overflow", given(columns.no_overflow)),
             // A resumed copy removes records from this file, so it must be the same copy's file.
             ("--rejects", args.rejects.as_ref().map(|rejects| rejects.display().to_string())),
+            ("--no-partitions", given(args.no_partitions)),
             ("--drop-expiry", given(args.drop_expiry)),
             ("--drop-attachments", given(args.drop_attachments)),
             ("--into-existing", given(args.into_existing)),

@@ -1,7 +1,7 @@
 //! The summary of a copy as text.
 
 use storebench_results::human::{count, duration, rate};
-use storebench_transfer::{Changed, CopyReport, Verb};
+use storebench_transfer::{Changed, CopyReport, StoreCounts, Verb};
 
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
@@ -27,13 +27,14 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     ];
     let mut lines =
         vec![format!("{} → {}", report.from, report.to), parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")];
-    if counts.read == 0 {
+    if counts.read == 0 && !report.interrupted {
         lines.push("nothing was read: the source is empty".to_owned());
     }
     if before.read > 0 {
         lines.push(format!("{} of them were written before this copy was resumed", count(before.written)));
     }
     lines.extend(verification(report, args));
+    lines.extend(report.counted.iter().flat_map(counted));
     for damage in report.damaged.iter().take(NAMED) {
         lines.push(format!("INCOMPLETE: {}; {} records before it were copied", damage.what, count(damage.records)));
     }
@@ -66,7 +67,49 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
         let (done, all) = (count(report.splits_done), count(report.splits));
         lines.push(format!("interrupted: {done} of {all} parts are done; use --resume to continue"));
     }
-    lines.join("\n") + "\n"
+    advice(args, &(lines.join("\n") + "\n"))
+}
+
+/// A text with advice that works: a copy from or to a standard stream cannot be resumed.
+pub(super) fn advice(args: &CopyArgs, text: &str) -> String {
+    if args.from != "-" && args.to != "-" {
+        return text.to_owned();
+    }
+    const INSTEAD: [(&str, &str); 5] = [
+        ("use --resume to continue or --restart to start over", "use --restart to start over"),
+        ("use --resume to copy them again, or --restart to start over", "use --restart to start over"),
+        ("ontinue with --resume", "opy again with --restart"),
+        ("use --resume to continue", "use --restart to start over"),
+        ("use --resume", "use --restart"),
+    ];
+    INSTEAD.iter().fold(text.to_owned(), |text, (resume, instead)| text.replace(resume, instead))
+}
+
+/// What source and target count themselves, where it differs from what was copied.
+fn counted(counted: &StoreCounts) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(some(counted.evicted).map(|evicted| {
+        format!(
+            "NOT COMPLETE: the target removed {evicted} documents during the copy, because its memory was full; raise its \
+             limit or set a policy without eviction, and copy again"
+        )
+    }));
+    lines.extend(some(counted.missing).map(|missing| {
+        format!(
+            "NOT COMPLETE: the target has {missing} documents less than were written under different keys; use --verify to \
+             find out which"
+        )
+    }));
+    lines.extend(some(counted.unread).map(|unread| {
+        format!(
+            "NOT COMPLETE: the source has {unread} documents more than it returned; copy again, and check for a proxy or a \
+             cache in between"
+        )
+    }));
+    let beside = counted.left_out.iter().map(|left_out| format!("{} {}", count(left_out.count), left_out.what));
+    let beside = beside.collect::<Vec<_>>().join(", ");
+    lines.extend((!beside.is_empty()).then(|| format!("not copied: {beside}")));
+    lines
 }
 
 /// Formats a number above 0.
@@ -129,5 +172,34 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
         )),
         true => None,
         false => Some(format!("{how}{records} records repeat an earlier key")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Verb as CliVerb};
+
+    #[test]
+    fn a_copy_of_a_standard_stream_is_not_told_to_resume() {
+        let args = |from, to| match Args::parse_from(["storebench", "copy", from, to]).verb {
+            CliVerb::Copy(args) => args,
+            _ => unreachable!(),
+        };
+        for text in [
+            "found an unfinished copy in x; use --resume to continue or --restart to start over",
+            "interrupted: 1 of 2 parts are done; use --resume to continue",
+            "gave up after 9 attempts; copied records stay; continue with --resume",
+            "is another program writing it? Continue with --resume",
+            "interrupted during verification; use --resume to verify again",
+        ] {
+            for (from, to) in [("a.jsonl", "-"), ("-", "a.jsonl")] {
+                let advice = advice(&args(from, to), text);
+                assert!(advice.contains("--restart") && !advice.contains("--resume"), "{advice}");
+            }
+            assert_eq!(advice(&args("a.jsonl", "b.jsonl"), text), text);
+        }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let args = &CopyArgs { from_collection: found, ..args.clone() };
     let plan = Plan::of(args, &from, &to)?;
     let shape = copy_records::shape(&args.records, &task.copy)?;
-    let Read { source, .. } = source(args, &plan, &from)?;
+    let Read { source, .. } = source(args, &plan, &from, &Arc::default())?;
     // The log and the rejects of the task, which go into its report.
     let folder = tempfile::Builder::new()
         .prefix("storebench-task-")

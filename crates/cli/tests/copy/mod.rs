@@ -1,5 +1,6 @@
 //! End-to-end tests of `copy`: between files and real servers, killed, interrupted, resumed, and when things break.
 
+mod counts;
 mod damaged;
 mod disk;
 mod ends;

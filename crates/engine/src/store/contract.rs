@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectionId, Completions, CopyId, Durability, DurabilityRequest, Holdings, OpKind, Owner, ReadConsistency,
-    Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, Token, Transactions, evenly,
+    Account, CollectionId, Completions, CopyId, Durability, DurabilityRequest, Holdings, OpKind, Owner,
+    ReadConsistency, Request, RowStream, Rows, RowsKind, SAMPLES_A_RANGE, SameKeys, Token, Transactions, evenly,
 };
 use crate::Clock;
 use storebench_study::workload::{Body, Language, does};
@@ -445,6 +445,17 @@ pub trait Store: Send + Sync + 'static {
     /// cut in another order do not fit.
     fn range_order(&self, _collection: CollectionId) -> Option<String> {
         None
+    }
+
+    /// What the store itself counts about a prepared collection, as far as it does so without reading it. Changes
+    /// nothing.
+    fn account(&self, _collection: CollectionId) -> Result<Account, StoreError> {
+        Ok(Account::default())
+    }
+
+    /// Which keys are one key in a prepared collection.
+    fn same_keys(&self, _collection: CollectionId) -> SameKeys {
+        SameKeys::Exact
     }
 
     /// Names of the collections that a copy can read here, in no particular order. Changes nothing.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture, Namespace,
-    Owner, Prepare, Request, RowStream, Rows, Runtime, Session, SessionOptions, Stats, Store, StoreError,
+    Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, LocalFuture,
+    Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, Session, SessionOptions, Stats, Store,
+    StoreError,
 };
 use crate::{WorkerJob, WorkerReport};
 
@@ -28,6 +29,8 @@ pub trait AnyStore: Send + Sync {
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
     fn range_order(&self, collection: CollectionId) -> Option<String>;
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError>;
+    fn same_keys(&self, collection: CollectionId) -> SameKeys;
     fn collections(&self) -> Result<Vec<String>, StoreError>;
     fn full_name(&self, collection: &CollectionLayout) -> String;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
@@ -86,6 +89,12 @@ where
     }
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         Store::range_order(self, collection)
+    }
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        Store::account(self, collection)
+    }
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        Store::same_keys(self, collection)
     }
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         Store::collections(self)
@@ -172,6 +181,12 @@ impl Store for Erased {
     }
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         self.0.range_order(collection)
+    }
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        self.0.account(collection)
+    }
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        self.0.same_keys(collection)
     }
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         self.0.collections()

@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{
-    BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout, Namespace,
-    OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, Session, SessionCounters, SessionOptions,
-    Stats, Store, StoreError, Token,
+    Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout,
+    Namespace, OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, SameKeys, Session,
+    SessionCounters, SessionOptions, Stats, Store, StoreError, Token,
 };
 use crate::Clock;
 
@@ -126,6 +126,14 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
 
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         self.inner.range_order(collection)
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        self.inner.account(collection)
+    }
+
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        self.inner.same_keys(collection)
     }
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {

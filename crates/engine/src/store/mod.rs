@@ -2,6 +2,7 @@
 //!
 //! A driver implements [`Store`] and [`Session`], and the conformance suite checks them. Callers hold an [`AnyStore`].
 
+mod account;
 mod batch;
 mod bells;
 mod collected;
@@ -27,6 +28,7 @@ mod site;
 mod slow;
 mod transaction;
 
+pub use account::{Account, SameKeys};
 pub use batch::{Batch, BatchBuf};
 pub use bells::{Bell, Bells};
 pub use collected::Collected;

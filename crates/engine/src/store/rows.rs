@@ -1,5 +1,6 @@
 //! Rows as a stream: for stores that list their keys unordered or stream ranges of them, and for query results.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{BatchBuf, CollectionId, LocalFuture, StoreError};
@@ -46,6 +47,10 @@ pub struct RowPage {
     pub rows: BatchBuf,
     /// Positions of rows that expire, ascending, and how long each had left when it was read.
     pub expiring: Vec<(usize, Duration)>,
+    /// Positions of rows that have attachments, ascending. These are not read.
+    pub attached: Vec<usize>,
+    /// Rows with an expiry that the store does not heed, because it removes nothing.
+    pub unheeded_expiry: u64,
     /// Rows that cannot be read as a document.
     pub bad: Vec<BadRow>,
 }
@@ -56,6 +61,8 @@ impl RowPage {
         self.rows.clear();
         self.expiring.clear();
         self.bad.clear();
+        self.attached.clear();
+        self.unheeded_expiry = 0;
     }
 }
 
@@ -64,8 +71,19 @@ impl RowPage {
 pub struct BadRow {
     /// Its key. Bytes that are not text become U+FFFD.
     pub key: String,
+    /// The bytes of a key that is not text.
+    pub key_bytes: Option<Box<[u8]>>,
     /// Why.
     pub why: String,
+}
+
+impl BadRow {
+    /// A row with this key, which may not be text.
+    pub fn of(key: &[u8], why: String) -> Self {
+        let text = String::from_utf8_lossy(key);
+        let key_bytes = matches!(text, Cow::Owned(_)).then(|| key.into());
+        Self { key: text.into_owned(), key_bytes, why }
+    }
 }
 
 /// Returns rows until there are no more.

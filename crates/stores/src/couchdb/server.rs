@@ -242,6 +242,30 @@ impl Server {
         }))
     }
 
+    /// The design documents of a database: the name of each, and whether it is an index of Mango.
+    pub(super) async fn designs(&self, database: &str) -> Result<Vec<(String, bool)>, StoreError> {
+        let path = Self::path(database, "_all_docs?startkey=%22_design%2F%22&endkey=%22_design0%22&include_docs=true");
+        let response = self.call(Method::GET, &path, None).await?;
+        let told = response.json();
+        let Some(rows) = told["rows"].as_array().filter(|_| response.is_success()) else {
+            return Err(self.unexpected(&format!("list the design documents of `{database}`"), &response));
+        };
+        let design = |row: &Value| {
+            let name = row["id"].as_str()?.strip_prefix("_design/")?;
+            Some((name.to_owned(), row["doc"]["language"] == "query"))
+        };
+        Ok(rows.iter().filter_map(design).collect())
+    }
+
+    /// The number of local documents but for Storebench's marker; `None` if the server does not list them, as
+    /// pouchdb-server.
+    pub(super) async fn locals(&self, database: &str) -> Result<Option<u64>, StoreError> {
+        let response = self.call(Method::GET, &Self::path(database, "_local_docs"), None).await?;
+        let told = response.json();
+        let Some(rows) = told["rows"].as_array().filter(|_| response.is_success()) else { return Ok(None) };
+        Ok(Some(rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id != MARKER)).count() as u64))
+    }
+
     /// Creates an index; `index` is its definition. An existing one is kept. Returns whether there was one.
     pub(super) async fn index(&self, database: &str, name: &str, index: &Value) -> Result<bool, StoreError> {
         let index = json!({ "index": index, "ddoc": name, "name": name, "type": "json" });

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use storebench_engine::store::{
-    Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings,
-    Layout, Made, Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime,
+    Account, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
+    Holdings, Layout, Made, Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime,
     SessionOptions, Site, Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
@@ -523,6 +523,24 @@ impl Store for CouchStore {
             let server = self.server(PATIENCE);
             let pouch = self.welcome.get().is_some_and(|known| known.pouch);
             sample::keys(&server, &prepared.database, pouch, at_most, seed).await
+        })
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        self.control.block_on(async {
+            let ready = self.ready()?;
+            let prepared = net::collection(&ready.collections, collection)?;
+            let server = self.server(PATIENCE);
+            let sizes = server.sizes(&prepared.database).await?.unwrap_or_default();
+            let all = server.designs(&prepared.database).await?;
+            let documents = (sizes.documents as u64).saturating_sub(all.len() as u64);
+            let own = |name: &String| prepared.indexes.iter().any(|index| index.name == *name);
+            let theirs = |of_mango| all.iter().filter(|(name, mango)| *mango == of_mango && !own(name)).count() as u64;
+            let locals = server.locals(&prepared.database).await?.unwrap_or(0);
+            let beside =
+                vec![(theirs(false), "design documents"), (theirs(true), "indexes"), (locals, "local documents")];
+            let beside = beside.into_iter().filter(|(count, _)| *count > 0).collect();
+            Ok(Account { documents: Some(documents), beside, ..Account::default() })
         })
     }
 

@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency, Runtime,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
+    Account, Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency,
+    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::Body;
 
@@ -245,6 +245,16 @@ impl Store for MemcachedStore {
                 Some((ours.to_owned(), value))
             };
             Ok(FIGURES.into_iter().filter_map(figure).collect())
+        })
+    }
+
+    fn account(&self, _collection: CollectionId) -> Result<Account, StoreError> {
+        self.control.block_on(async {
+            let stats = self.reach().await?.stats("").await?;
+            let number = |name| find(&stats, name).and_then(|value| value.parse::<u64>().ok());
+            // Every server of memcached has a limit. It evicts unless it was started with -M.
+            let evicts = number("limit_maxbytes").map(|bytes| format!("a memory limit of {} MB", bytes / 1_000_000));
+            Ok(Account { evicted: number("evictions"), evicts, ..Account::default() })
         })
     }
 

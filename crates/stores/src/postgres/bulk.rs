@@ -153,7 +153,10 @@ impl Bulk {
             return None;
         }
         // 21000: two keys of an upsert are equal in another program's table, as `7` and `007` are.
-        let for_an_item = matches!(error.code.get(..2), Some("22" | "23" | "54")) || error.code == "21000";
+        // 42501 also says that a policy of the table refuses a row.
+        let for_an_item = matches!(error.code.get(..2), Some("22" | "23" | "54"))
+            || error.code == "21000"
+            || error.code == "42501" && error.message.contains("new row violates row-level security");
         if !for_an_item {
             // The refusal is not due to one item, so the bulk write ends. Earlier parts may be written.
             return Some(if self.begun { unknown(&meaning) } else { meaning });

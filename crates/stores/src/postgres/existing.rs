@@ -22,6 +22,8 @@ struct Column {
     primary: bool,
     unique: bool,
     mandatory: bool,
+    /// Whether the server computes its value, and accepts no other.
+    computed: bool,
     of_table: bool,
     never_null: bool,
     /// Whether the type is PostgreSQL's own. Operators of other types are found only through `search_path`.
@@ -126,7 +128,8 @@ pub(super) async fn resolve(
     };
     let others = |column: &&Column| column.name != key.name && Some(&column.name) != existing.body.as_ref();
     let mandatory = columns.iter().filter(others).filter(|column| column.mandatory).map(|column| column.name.clone());
-    let theirs = Theirs { mandatory: mandatory.collect() };
+    let computed = key.computed.then(|| key.name.clone());
+    let theirs = Theirs { mandatory: mandatory.collect(), computed };
     let merges = write && may_make_temporary(target, channel).await?;
     Ok(Table {
         place: format!("{}.{}", identifier(schema), identifier(name)),
@@ -185,7 +188,8 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
                 a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.relkind IN ('r', 'p'), a.attnotnull, \
                 y.typnamespace = 'pg_catalog'::regnamespace, \
                 concat_ws(' ', format_type(a.atttypid, NULL), o.collname, o.collversion, \
-                          (SELECT datcollate FROM pg_database WHERE datname = current_database())) \
+                          (SELECT datcollate FROM pg_database WHERE datname = current_database())), \
+                a.attidentity = 'a' \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
            JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_collation o ON o.oid = a.attcollation \
@@ -204,6 +208,7 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
             primary: flag(0),
             unique: flag(1),
             mandatory: flag(2),
+            computed: flag(7),
             of_table: flag(3),
             never_null: flag(4),
             builtin: flag(5),

@@ -60,8 +60,8 @@ use std::time::Duration;
 
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
-    LocalFuture, Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SessionOptions,
-    Site as _, Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
+    LocalFuture, Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SameKeys,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -400,6 +400,18 @@ impl Store for PostgresStore {
     fn range_order(&self, collection: CollectionId) -> Option<String> {
         let table = self.table(collection).ok()?;
         Some(if table.unique { table.order_name } else { "texts".to_owned() })
+    }
+
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        let table = self.table(collection).ok();
+        match table.as_ref().and_then(|table| table.key_type.as_deref()) {
+            Some("smallint" | "integer" | "bigint") => SameKeys::Integer,
+            Some("uuid") => SameKeys::Uuid,
+            Some("bpchar") => SameKeys::Padded,
+            // An extension's type, which may be in any schema.
+            Some(name) if name.rsplit('.').next() == Some("citext") => SameKeys::AnyCase,
+            _ => SameKeys::Exact,
+        }
     }
 
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {

@@ -191,7 +191,7 @@ async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut N
                     Some(value) => page.rows.push(key, if table.jsonb { wire::json_text(value)? } else { value }),
                     None => {
                         newest.bad = Some((page.rows.len(), key.to_owned()));
-                        page.bad.push(BadRow { key: key.to_owned(), why: "its document is NULL".into() });
+                        page.bad.push(BadRow::of(key.as_bytes(), "its document is NULL".into()));
                     }
                 }
             }

@@ -62,6 +62,9 @@ pub(super) struct Table {
 pub(super) struct Theirs {
     /// Columns besides key and document for which a new row must have a value.
     pub(super) mandatory: Vec<String>,
+    /// The column of the key or the document, if the server always computes its value (`GENERATED ALWAYS`), so that no
+    /// row can be added with one.
+    pub(super) computed: Option<String>,
 }
 
 /// How a document is passed to the server.
@@ -214,7 +217,7 @@ impl Table {
             // Not every table has xmin, and COPY cannot cast.
             Kind::CompareAndSwap | Kind::Copy => false,
             Kind::Insert | Kind::Upsert | Kind::Counter | Kind::BulkInsert | Kind::BulkUpsert => {
-                theirs.mandatory.is_empty()
+                theirs.mandatory.is_empty() && theirs.computed.is_none()
             }
             _ => true,
         });

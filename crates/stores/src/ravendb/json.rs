@@ -125,7 +125,7 @@ pub(super) fn push_document(
             }
         }
         push_joined(text, into);
-    } else if find("\\ud") || find("\\uD") {
+    } else if find("\\u") {
         push_joined(text, into);
     } else {
         into.extend_from_slice(text);
@@ -139,8 +139,9 @@ pub(super) fn push_document(
     Ok(())
 }
 
-/// Appends JSON with each escaped surrogate pair (`\ud83d\ude00`) replaced by the character itself. RavenDB 4.1 stores
-/// the halves as two invalid characters.
+/// Appends JSON with escapes replaced by their characters, except those of characters that need one. RavenDB 4.1 stores the
+/// halves of an escaped surrogate pair (`\ud83d\ude00`) as two invalid characters, and changes a text with an escape such as
+/// `\u00f6` at the end of one of its buffers: “Kf6ln” for “Köln”.
 fn push_joined(text: &[u8], into: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -150,12 +151,11 @@ fn push_joined(text: &[u8], into: &mut Vec<u8>) {
             let digits = escape.get(at..at + 6)?.strip_prefix(b"\\u")?;
             u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
         };
-        let joined = half(0).zip(half(6)).and_then(|pair| char::decode_utf16([pair.0, pair.1]).next()?.ok());
-        let taken = match joined {
-            // A surrogate pair.
-            Some(c) if c.len_utf16() == 2 => {
+        let character = half(0).and_then(|first| char::decode_utf16([first].into_iter().chain(half(6))).next());
+        let taken = match character {
+            Some(Ok(c)) if c >= ' ' && !matches!(c, '"' | '\\') => {
                 into.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                12
+                6 * c.len_utf16()
             }
             // The character after the backslash is taken too, since it may be another backslash.
             _ => {
@@ -229,8 +229,11 @@ mod tests {
         let inner = r#"{"a":"@metadata","b":{"@metadata":7}}"#;
         assert_eq!(put(inner).unwrap(), format!("{meta},{}", &inner[1..]));
         let pair = r#"{"a":"\\ud83d\ude00 \uD83D\uDE00 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
-        let joined = r#","a":"\\ud83d\ude00 😀 \ud83d \ude00\ud83d \u00e9\u00e8 \"","b":1}"#;
+        let joined = r#","a":"\\ud83d\ude00 😀 \ud83d \ude00\ud83d éè \"","b":1}"#;
         assert_eq!(put(pair).unwrap(), format!("{meta}{joined}"));
+        // What JSON must escape stays escaped, and so does what is no escape.
+        let escapes = r#"{"K\u00f6ln":"K\u00F6ln \u0022\u005c\u000a\n\/ \\u00f6"}"#;
+        assert_eq!(put(escapes).unwrap(), format!(r#"{meta},"Köln":"Köln \u0022\u005c\u000a\n\/ \\u00f6"}}"#));
         for text in ["", "7", "[]", "{", "{}{}", r#"{"a":1},"Type":"DELETE"}"#, r#"{"a":"x}"#, "{]", "x{}"] {
             assert!(put(text).is_err(), "{text}");
         }

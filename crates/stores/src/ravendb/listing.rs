@@ -297,17 +297,24 @@ impl Ends {
 fn put(text: &[u8], expires: bool, page: &mut RowPage) -> Option<()> {
     let document = json::document(&mut Walk::new(text))?;
     let id = document.meta("@id")?;
-    let mut bad = |why: String| page.bad.push(BadRow { key: id.to_string(), why });
+    let bad = |why: String| BadRow::of(id.as_bytes(), why);
     let beside = BESIDES.iter().find(|(name, _)| document.meta_value(name).is_some_and(|value| value != b"[]"));
-    if let Some((_, beside)) = beside {
-        bad(format!("it has {beside}, which are not copied"));
+    if let Some((_, "attachments")) = beside {
+        page.attached.push(page.rows.len());
+    } else if let Some((_, beside)) = beside {
+        page.bad.push(bad(format!("it has {beside}, which are not copied")));
         return Some(());
     }
-    if let Some(at) = document.meta("@expires").filter(|_| expires) {
+    let expiry = document.meta("@expires");
+    if expiry.is_some() && !expires {
+        page.unheeded_expiry += 1;
+    }
+    if let Some(at) = expiry.filter(|_| expires) {
         match expiry::left(&at) {
             Some(left) => page.expiring.push((page.rows.len(), left)),
             None => {
-                bad(format!("it expires at `{at}`, which has no time zone"));
+                page.attached.pop_if(|row| *row == page.rows.len());
+                page.bad.push(bad(format!("it expires at `{at}`, which has no time zone")));
                 return Some(());
             }
         }
@@ -360,15 +367,19 @@ mod tests {
         assert_eq!(add(r#"{"n":1}"#, true), None);
         let rows: Vec<_> = page.rows.as_batch().iter().collect();
         let deep = deep.replace(r#","@metadata":{"@id":"f"}"#, "");
-        let few =
-            [("Orders/1-A", &br#"{"n":1}"#[..]), ("d", b"{}"), ("d", b"{}"), ("e", b"{}"), ("f", deep.as_bytes())];
+        let few = [
+            ("Orders/1-A", &br#"{"n":1}"#[..]),
+            ("b", b"{}"),
+            ("d", b"{}"),
+            ("d", b"{}"),
+            ("e", b"{}"),
+            ("f", deep.as_bytes()),
+        ];
         assert_eq!(rows, few);
-        assert_eq!(page.expiring, [(1, Duration::ZERO)]);
+        assert_eq!(page.expiring, [(2, Duration::ZERO)]);
+        assert_eq!((&page.attached[..], page.unheeded_expiry), (&[1][..], 2));
         let bad: Vec<_> = page.bad.iter().map(|row| (row.key.as_str(), row.why.as_str())).collect();
-        assert_eq!(
-            bad[..2],
-            [("b", "it has attachments, which are not copied"), ("c", "it has counters, which are not copied")]
-        );
-        assert!(bad[2].0 == "e" && bad[2].1.contains("time zone"));
+        assert_eq!(bad[0], ("c", "it has counters, which are not copied"));
+        assert!(bad[1].0 == "e" && bad[1].1.contains("time zone"));
     }
 }

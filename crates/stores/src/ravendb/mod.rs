@@ -46,9 +46,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
-    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
+    Account, Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
+    Explanation, Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream,
+    Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
 };
 
 use crate::http::{Client, HttpSession};
@@ -187,7 +187,7 @@ impl RavenStore {
 }
 
 /// Notes that apply to every server.
-const NOTES: [&str; 8] = [
+const NOTES: [&str; 9] = [
     "Without a licence, RavenDB 4.1 uses at most 3 cores and 6 GB of memory, and one node.",
     "RavenDB's ids ignore case. The driver escapes capitals, spaces and non-ASCII letters, so that keys keep their \
      case and order. An id has at most 512 bytes.",
@@ -199,6 +199,8 @@ const NOTES: [&str; 8] = [
     "A document's own @metadata member is not written, because RavenDB reserves that name.",
     "An index covers texts of up to 16,383 characters only: a page does not find longer ones.",
     "A page by a field without an index makes RavenDB create one.",
+    "Escapes such as \\u00f6 of characters that need none are sent as UTF-8, because RavenDB 4.1 changes some of them \
+     (`Kf6ln` for `K\u{f6}ln`).",
     "RavenDB 7's index engine (Corax) splits the surrogate pairs of characters beyond U+FFFF, such as emoji. A page by \
      a text with such a character may miss documents. RavenDB 4.1 finds them.",
 ];
@@ -325,6 +327,24 @@ impl Store for RavenStore {
         let target = self.prepared()?;
         let collection = net::collection(&target.collections, collection)?;
         self.control.block_on(self.server.sample_keys(collection, at_most, seed))
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        let target = self.prepared()?;
+        let name = &net::collection(&target.collections, collection)?.name;
+        let Some(found) = self.control.block_on(self.server.look())? else { return Ok(Account::default()) };
+        let documents = found.collections.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        let indexes = found.their_indexes().count() as u64;
+        let beside = if indexes > 0 { vec![(indexes, "indexes of its database")] } else { Vec::new() };
+        Ok(Account { documents: Some(documents.map_or(0, |(_, count)| *count)), beside, ..Account::default() })
+    }
+
+    /// RavenDB ignores the case of ids. In collections that Storebench makes, ids are written so that it cannot matter.
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        let target = self.prepared().ok();
+        let theirs =
+            target.is_some_and(|target| target.collections.get(collection.position()).is_some_and(|c| !c.naming.ours));
+        if theirs { SameKeys::AnyCase } else { SameKeys::Exact }
     }
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {

@@ -91,7 +91,7 @@ impl Contents {
     }
 
     /// Indexes that somebody defined. Those that RavenDB creates automatically belong to nobody.
-    fn their_indexes(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn their_indexes(&self) -> impl Iterator<Item = &String> {
         self.indexes.iter().filter(|name| !name.starts_with(INDEX_PREFIX) && !name.starts_with("Auto/"))
     }
 

@@ -61,8 +61,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Isolation, Layout,
-    LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
+    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Isolation,
+    Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
     SessionOptions, Site as _, Stats, Store, StoreError, Support, Transactions, prepare, remove,
 };
 use storebench_study::workload::Language;
@@ -333,6 +333,10 @@ impl Store for RedisStore {
         let ready = self.ready()?;
         let collection = net::collection(&ready.collections, collection)?;
         self.control.block_on(async { sample::keys(&mut self.reach().await?, collection, at_most, seed).await })
+    }
+
+    fn account(&self, _collection: CollectionId) -> Result<Account, StoreError> {
+        self.control.block_on(async { stats::account(&mut self.reach().await?, &self.settings).await })
     }
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {

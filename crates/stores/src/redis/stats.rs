@@ -1,9 +1,11 @@
 //! Statistics of the server.
 
-use storebench_engine::store::{Stats, StoreError};
+use storebench_engine::store::{Account, Stats, StoreError};
 
 use super::control::Info;
+use super::namespace::Prefix;
 use super::reach::Reached;
+use super::settings::Settings;
 
 /// How to combine a figure over several nodes.
 #[derive(Clone, Copy)]
@@ -70,6 +72,31 @@ pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
         }
     }
     Ok(stats)
+}
+
+/// What the server counts: keys of the whole database, and keys that it removed.
+pub(super) async fn account(reached: &mut Reached, settings: &Settings) -> Result<Account, StoreError> {
+    let marked = Prefix { reached, settings }.marker().await?.made.is_some();
+    let (mut keys, mut evicted, mut limits) = (0, 0.0, Vec::new());
+    for node in reached.each() {
+        let info = node.info("everything").await?;
+        // A key that has expired was not lost.
+        keys += node.number(&[b"DBSIZE"]).await?.unsigned_abs() + info.number("expired_keys").unwrap_or(0.0) as u64;
+        evicted += info.number("evicted_keys").unwrap_or(0.0);
+        let limit = info.number("maxmemory").filter(|bytes| *bytes > 0.0);
+        let policy = info.get("maxmemory_policy").filter(|policy| *policy != "noeviction");
+        limits.extend(
+            limit
+                .zip(policy)
+                .map(|(bytes, policy)| format!("maxmemory {:.0} MB with maxmemory-policy {policy}", bytes / 1e6)),
+        );
+    }
+    Ok(Account {
+        documents: Some(keys - u64::from(marked)),
+        evicted: Some(evicted as u64),
+        evicts: limits.into_iter().next(),
+        ..Account::default()
+    })
 }
 
 /// Whether no node is saving, rewriting, freeing or syncing in the background.

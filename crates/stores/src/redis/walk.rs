@@ -86,7 +86,7 @@ impl Walk {
         let mut bytes = 0;
         for (key, answer) in keys.iter().zip(answers.chunks_exact(2)) {
             let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else { continue };
-            let bad = |why: String| BadRow { key: String::from_utf8_lossy(rest).into_owned(), why };
+            let bad = |why: String| BadRow::of(rest, why);
             match (&answer[0], std::str::from_utf8(rest)) {
                 // The key vanished meanwhile.
                 (Value::Nil, _) => {}

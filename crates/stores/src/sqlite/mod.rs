@@ -33,7 +33,8 @@ use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
     Holdings, Isolation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind,
-    SAMPLES_A_RANGE, SessionOptions, Stats, Store, StoreError, Support, Transactions, at_once, evenly, prepare, remove,
+    SAMPLES_A_RANGE, SameKeys, SessionOptions, Stats, Store, StoreError, Support, Transactions, at_once, evenly,
+    prepare, remove,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::{Body, Language};
@@ -323,6 +324,11 @@ impl Store for SqliteStore {
         let failed = |e: rusqlite::Error| store_error(&self.path, "sample the keys of a table", &e);
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         sample::keys(&connection, &table, at_most, seed).map_err(failed)
+    }
+
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        let Some(table) = self.table(collection).ok().filter(|table| table.theirs) else { return SameKeys::Exact };
+        self.reader().map_or(SameKeys::Exact, |(connection, _)| theirs::same_keys(&connection, &table))
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {

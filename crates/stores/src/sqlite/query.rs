@@ -97,7 +97,7 @@ fn run(connection: &Connection, place: &str, text: &str, out: &Sender<Page>) -> 
         json.clear();
         match push_row(row, &columns, &mut json) {
             Ok(()) => page.rows.push("", &json),
-            Err(why) => page.bad.push(BadRow { key: format!("row {number}"), why }),
+            Err(why) => page.bad.push(BadRow::of(format!("row {number}").as_bytes(), why)),
         }
         bytes += json.len();
         if page.rows.len() + page.bad.len() >= ROWS || bytes >= BYTES {

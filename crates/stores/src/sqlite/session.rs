@@ -337,8 +337,9 @@ impl SqliteSession {
                 };
                 bind(statement, &[text(key), body])?;
                 match statement.raw_execute().map_err(|e| op_error(&e)) {
-                    Ok(0) => rejects.push(Reject { item, error: EXISTS }),
-                    Ok(_) => written += 1,
+                    Ok(0) if kind == BulkWrite::Insert => rejects.push(Reject { item, error: EXISTS }),
+                    // A trigger of a user's own table may ignore an upsert, which the count then shows.
+                    Ok(changed) => written += changed.min(1),
                     // Only this statement is rolled back, such as for a body that the table rejects.
                     Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) => {
                         rejects.push(Reject { item, error });
@@ -421,7 +422,7 @@ impl SqliteSession {
         if let Some(end) = end {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, self.found.begin(contents));
+        let reply = collect(statement, self.found.begin(contents), &mut self.rejects);
         // Check for changes first, because a concurrent write looks like damage.
         if let Some(still) = &self.still {
             still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
@@ -473,7 +474,7 @@ impl SqliteSession {
         if let Some(json_type) = json_type {
             statement.raw_bind_parameter(3, json_type).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, self.found.begin(contents))?;
+        let reply = collect(statement, self.found.begin(contents), &mut self.rejects)?;
         out.complete(token, Ok(reply));
         Ok(())
     }
@@ -600,12 +601,26 @@ fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8
     }
 }
 
-/// Steps through the rows of `key, body`.
-fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> Result<Reply<'r>, OpError> {
+/// Steps through the rows of `key, body`. A row without a document, in a table that Storebench did not create, is returned
+/// with an empty one and rejected.
+fn collect<'r>(
+    statement: &mut Statement<'static>,
+    found: &'r mut Collected,
+    rejects: &'r mut Vec<Reject>,
+) -> Result<Reply<'r>, OpError> {
     let mut number = Vec::new();
+    rejects.clear();
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|e| op_error(&e))? {
-        let body = bytes_of(row.get_ref(1).map_err(|e| op_error(&e))?, &mut number)?;
+        let value = row.get_ref(1).map_err(|e| op_error(&e))?;
+        let body = match value {
+            ValueRef::Null | ValueRef::Real(_) => {
+                let why = if value == ValueRef::Null { "its document is NULL" } else { "its document is a number" };
+                rejects.push(Reject { item: found.documents() as usize, error: OpError::new(ErrorKind::Refused, why) });
+                &[]
+            }
+            value => bytes_of(value, &mut number)?,
+        };
         if !found.contents() {
             found.add("", body);
             continue;
@@ -615,7 +630,7 @@ fn collect<'r>(statement: &mut Statement<'static>, found: &'r mut Collected) -> 
             key.as_str().map_err(|e| OpError::new(ErrorKind::Failed, format!("a stored key is not text: {e}")))?;
         found.add(key, body);
     }
-    Ok(found.reply())
+    Ok(Reply { rejects, ..found.reply() })
 }
 
 /// A JSON scalar to search for, and its JSON type if SQLite could confuse it with another value.

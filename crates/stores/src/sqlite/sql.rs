@@ -141,6 +141,28 @@ impl Table {
         format!("SELECT rowid, {} FROM {} WHERE rowid >= ?1 ORDER BY rowid LIMIT 1", self.listed_key, self.name)
     }
 
+    /// A query for the collation of the key in a unique index that has no other column.
+    pub(super) fn collation(&self) -> String {
+        let (name, key) = self.quoted();
+        format!(
+            "SELECT x.coll FROM pragma_index_list('{name}') AS l, pragma_index_xinfo(l.name) AS x \
+             WHERE l.\"unique\" AND x.key AND x.name = '{key}' COLLATE NOCASE \
+             AND 1 = (SELECT count(*) FROM pragma_index_info(l.name))"
+        )
+    }
+
+    /// A query for the declared type of the key.
+    pub(super) fn declared_type(&self) -> String {
+        let (name, key) = self.quoted();
+        format!("SELECT type FROM pragma_table_info('{name}') WHERE name = '{key}' COLLATE NOCASE")
+    }
+
+    /// The names of the table and of the key's column, within SQL texts.
+    fn quoted(&self) -> (String, String) {
+        let quoted = |name: &str| name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
+        (quoted(&self.name), quoted(&self.key_name))
+    }
+
     /// The types of the keys.
     pub(super) fn key_kinds(&self) -> String {
         format!("SELECT DISTINCT typeof({}) FROM {} ORDER BY 1", self.key, self.name)
@@ -158,8 +180,7 @@ impl Table {
 
     /// Returns a row if the key is the row number, which is an integer and in the order of the table.
     pub(super) fn is_row_number(&self) -> String {
-        let quoted = |name: &str| name.trim_matches('"').replace("\"\"", "\"").replace('\'', "''");
-        let (name, key) = (quoted(&self.name), quoted(&self.key_name));
+        let (name, key) = self.quoted();
         format!(
             "SELECT 1 FROM pragma_table_list('{name}') AS t, pragma_table_info('{name}') AS c \
              WHERE t.schema = 'main' AND t.type = 'table' AND NOT t.wr \

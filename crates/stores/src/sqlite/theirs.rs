@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use storebench_engine::store::{Holdings, Layout, NAME_COLUMNS, Site as _, StoreError};
+use storebench_engine::store::{Holdings, Layout, NAME_COLUMNS, SameKeys, Site as _, StoreError};
 
 use super::errors::{is_of_sql, store_error};
 use super::file::DatabaseFile;
@@ -87,6 +87,19 @@ fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -
             kinds.join(" and ")
         ))),
     }
+}
+
+/// Which keys the table's unique index takes for one. A table of unknown form is taken to tell all keys apart.
+pub(super) fn same_keys(connection: &Connection, table: &Table) -> SameKeys {
+    let first = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).ok();
+    match first(&table.collation()).as_deref() {
+        Some("NOCASE") => return SameKeys::AnyAsciiCase,
+        Some("RTRIM") => return SameKeys::Padded,
+        _ => {}
+    }
+    // SQLite converts texts in columns of these types to numbers: https://sqlite.org/datatype3.html, section 3.1.
+    let is_integer = |declared: String| declared.to_ascii_uppercase().contains("INT");
+    if first(&table.declared_type()).is_some_and(is_integer) { SameKeys::Integer } else { SameKeys::Exact }
 }
 
 /// Checks that the existing tables can be written by key. It only prepares statements, without running them.

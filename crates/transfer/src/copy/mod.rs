@@ -1,5 +1,6 @@
 //! One copy: distributes its splits over workers, collects their results, and resumes unfinished work.
 
+mod counted;
 mod repeats;
 mod tasks;
 mod worker;
@@ -15,7 +16,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::SameKeys;
 
+pub use self::counted::{LeftOut, StoreCounts};
 pub use self::tasks::{Task, TaskReport, Tasks, check_tasks, perform};
 
 use self::repeats::Repeats;
@@ -102,7 +105,8 @@ pub struct CopyReport {
     pub splits: u64,
     /// Parts that are done.
     pub splits_done: u64,
-    /// Counts over all finished splits, including those of earlier runs of this copy.
+    /// Counts over all finished splits, including those of earlier runs of this copy. If the copy was interrupted, also
+    /// what it had counted of the splits that it was copying, and which a resume copies again.
     pub counts: Counts,
     /// The part of the counts from before this process resumed the copy.
     pub before: Counts,
@@ -115,6 +119,10 @@ pub struct CopyReport {
     /// Records written under a key that this process had already written. Not counted if each key occurs once.
     #[serde(default)]
     pub repeated_keys: Option<RepeatedKeys>,
+    /// What source and target count themselves, compared with the copy; `None` if nothing differs, or if they count
+    /// nothing.
+    #[serde(default)]
+    pub counted: Option<StoreCounts>,
     /// The file of rejects, if there are any.
     pub rejects: Option<String>,
     /// The result of reading the target back, if that was requested.
@@ -223,7 +231,8 @@ impl<'a> Shared<'a> {
         let splits = &manifest.header.splits;
         let todo: Vec<Split> = splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
         // Tasks do not report which keys they wrote.
-        let counts_repeats = request.tasks.is_none() && request.source.repeats_keys(request.shape);
+        let may_repeat = request.source.repeats_keys(request.shape) || request.sink.same_keys() != SameKeys::Exact;
+        let counts_repeats = request.tasks.is_none() && may_repeat;
         Self {
             request,
             rejects,
@@ -324,6 +333,7 @@ pub fn copy(
     }
     let shared = Shared::new(request, manifest, rejects, stop);
     let before = shared.counts();
+    let counted = counted::Before::of(request);
     let workers = if request.tasks.is_none() { shared.workers() } else { 0 };
     let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
     match request.tasks {
@@ -348,9 +358,6 @@ pub fn copy(
             shared.manifest.differs(differ)?;
         }
         verified = Some(found);
-    }
-    if !interrupted {
-        request.sink.close()?;
     }
     let counts = shared.counts();
     let (snapshot, why) = match request.source.snapshot() {
@@ -378,7 +385,13 @@ pub fn copy(
         splits_to_repeat,
         seconds,
         interrupted,
+        counted: None,
     };
+    let counted = if interrupted { None } else { counted.compare(request, &report) };
+    let report = CopyReport { counted, ..report };
+    if !interrupted {
+        request.sink.close()?;
+    }
     let at_once = shared.at_once.load(Ordering::Relaxed);
     Ok(CopyOutcome { report, record, at_once })
 }
@@ -455,7 +468,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
     let unfinished = is_unfinished(folder);
     match request.begin {
         Begin::Resume if request.sink.again() == Again::Never => {
-            return refused("a copy to standard output cannot be resumed; leave --resume out to start over".into());
+            return refused("a copy to standard output cannot be resumed; use --restart to start over".into());
         }
         Begin::Resume if !request.source.reopens() => {
             return refused("a copy from standard input cannot be resumed; use --restart to start over".into());

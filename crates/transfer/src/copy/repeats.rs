@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use storebench_engine::store::SameKeys;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::Records;
@@ -33,12 +34,12 @@ impl Repeats {
         Self(Mutex::new(Seen { most, hashes: HashSet::new(), again: HashMap::new(), zeros: 0 }))
     }
 
-    /// Adds the keys of a batch, except those at the positions in `but`.
-    pub(super) fn add(&self, records: &Records, but: &[usize]) {
+    /// Adds the keys of a batch, except those at the positions in `but`. `same` says which keys are one.
+    pub(super) fn add(&self, records: &Records, but: &[usize], same: SameKeys) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (position, (key, _, _)) in records.iter().enumerate() {
             if !but.contains(&position) {
-                seen.add(xxh3_64(key.as_bytes()));
+                seen.add(xxh3_64(same.fold(key).as_bytes()));
             }
         }
     }
@@ -77,7 +78,7 @@ mod tests {
         for key in keys {
             records.clear();
             records.push(&format!("key {key}"), b"{}", Origin::default());
-            repeats.add(&records, &[]);
+            repeats.add(&records, &[], SameKeys::Exact);
         }
         repeats.count()
     }
@@ -100,7 +101,7 @@ mod tests {
         let repeats = Repeats::new();
         let mut records = Records::new();
         ["a", "b", "a", "b"].iter().for_each(|key| records.push(key, b"{}", Origin::default()));
-        repeats.add(&records, &[2]);
+        repeats.add(&records, &[2], SameKeys::Exact);
         assert_eq!(repeats.count(), (1, true));
     }
 }

@@ -16,6 +16,7 @@ use crate::measure::Meter;
 use crate::rejects::{Places, Reject, Rejects};
 use crate::sink::{Again, TargetState};
 use crate::source::Split;
+use crate::verify::interrupted;
 use crate::verify::passes::{Compared, Here, Listed, Passes};
 use crate::verify::reread::reread;
 
@@ -232,7 +233,7 @@ impl Elsewhere<'_> {
     ) -> Result<(), TransferError> {
         over(self.request, self.splits, (work, &self.rejected), self.tasks, self.stop, take)?;
         match self.stop.asked() {
-            true => Err(TransferError::Target("interrupted during verification; use --resume to verify again".into())),
+            true => Err(interrupted()),
             false => Ok(()),
         }
     }

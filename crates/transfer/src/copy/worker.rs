@@ -6,7 +6,9 @@ use std::task::Poll;
 use std::thread::Scope;
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
+use storebench_engine::store::SameKeys;
 use storebench_engine::{Clock, RealClock};
 
 use super::{CopyRequest, STACK_BYTES, Shared};
@@ -15,7 +17,7 @@ use crate::manifest::{Counts, Damage, Partly};
 use crate::measure::{Probe, Request};
 use crate::records::{Origin, Records};
 use crate::rejects::{Reject, record};
-use crate::runtime::block_on;
+use crate::runtime::{block_on, unless};
 use crate::sink::{Again, Ended, Writer};
 use crate::source::ahead::Ahead;
 use crate::source::{Part, Reader, Split, Unreadable};
@@ -34,7 +36,10 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
             while let Some(split) = shared.take() {
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(shared.request.sink.open().await?),
+                    None => match unless(|| shared.ends(), shared.request.sink.open()).await {
+                        None => return Ok(()),
+                        Some(opened) => writer.insert(opened?),
+                    },
                 };
                 let _under_way = shared.begin_split();
                 Worker::new(shared, probe, split).copy(scope, &mut **writer).await?;
@@ -54,10 +59,22 @@ async fn open<'scope>(
     let CopyRequest { source, sink, shape, .. } = *shared.request;
     let writing_is_work = sink.store().is_none_or(|store| store.capabilities().embedded);
     if writing_is_work && source.gives_up() && shared.has_free_processors() {
-        let reader = Ahead::open(scope, STACK_BYTES, (source, split, shape), sink.room(), probe).await?;
+        let reader =
+            Ahead::open(scope, STACK_BYTES, (source, split, shape), shared.pace.room(sink.room()), probe).await?;
         return Ok(Box::new(reader));
     }
     source.open(split, shape).await
+}
+
+/// A record for the file of rejects.
+struct Rejected {
+    origin: Origin,
+    key: Option<String>,
+    record: Value,
+    /// The bytes of a key that is not UTF-8.
+    key_bytes: Option<Box<[u8]>>,
+    /// The bytes of a record that is not UTF-8.
+    bytes: Option<Box<[u8]>>,
 }
 
 /// The copy of one split.
@@ -85,7 +102,9 @@ struct Worker<'a> {
     keeps_keys: bool,
     keys: [String; 2],
     /// Members that the target adds to documents itself.
-    own: &'static [&'static str],
+    own: Vec<&'a str>,
+    /// Which keys the target takes for one.
+    same: SameKeys,
 }
 
 impl<'a> Worker<'a> {
@@ -109,6 +128,7 @@ impl<'a> Worker<'a> {
             keeps_keys: shared.request.sink.keeps_keys(),
             keys: Default::default(),
             own: shared.request.sink.own_members(),
+            same: shared.request.sink.same_keys(),
         }
     }
 
@@ -122,7 +142,7 @@ impl<'a> Worker<'a> {
     {
         let request = self.shared.request;
         let once = request.sink.again() == Again::Once;
-        let room = request.sink.room();
+        let room = self.shared.pace.room(request.sink.room());
         writer.begin(self.split)?;
         if request.verify {
             self.spool = Some(Spool::create(&request.folder, self.split.number)?);
@@ -130,9 +150,14 @@ impl<'a> Worker<'a> {
             // An earlier process's spool would be incomplete.
             spool::remove(&request.folder, self.split.number)?;
         }
-        let mut reader = match open(scope, self.shared, self.probe, self.split).await {
-            Err(TransferError::Damaged(what)) => return self.end(writer, Some(what)).await,
-            reader => reader?,
+        let shared = self.shared;
+        let ends = || shared.ends();
+        let mut reader = match unless(ends, open(scope, shared, self.probe, self.split)).await {
+            None => return self.stop(false, 0),
+            // A reader that waited for its input gave up.
+            Some(Err(_)) if shared.stop.asked() => return self.stop(false, 0),
+            Some(Err(TransferError::Damaged(what))) => return self.end(writer, Some(what)).await,
+            Some(reader) => reader?,
         };
         let mut timer = Timer::new();
         let mut read_bytes = 0;
@@ -148,8 +173,12 @@ impl<'a> Worker<'a> {
                     return Poll::Ready(Err(error));
                 }
                 reader.poll_read(cx, room, &mut records, &mut self.bad).map(Ok)
-            })
-            .await?;
+            });
+            let Some(read) = unless(ends, read).await else {
+                self.settle()?;
+                return self.stop(once, settled);
+            };
+            let read = read?;
             // Records read before the error are written first.
             let (more, broken) = read.map_or_else(|error| (false, Some(error)), |more| (more, None));
             // Lets the runtime poll its sockets. A reader of files never waits, and answers that arrived while it held
@@ -170,7 +199,7 @@ impl<'a> Worker<'a> {
             if !records.is_empty() {
                 self.counts.read += records.len() as u64;
                 let due_ns = self.shared.pace.take(records.len(), records.bytes(), self.clock.now_ns());
-                poll_fn(|cx| {
+                let room = poll_fn(|cx| {
                     if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
                         return Poll::Ready(Err(error));
                     }
@@ -179,8 +208,14 @@ impl<'a> Worker<'a> {
                         return Poll::Pending;
                     }
                     if writer.has_room() { Poll::Ready(Ok(())) } else { Poll::Pending }
-                })
-                .await?;
+                });
+                let Some(room) = unless(ends, room).await else {
+                    // These records were not sent.
+                    self.counts.read -= records.len() as u64;
+                    self.settle()?;
+                    return self.stop(once, settled);
+                };
+                room?;
                 if once {
                     let end = settled + records.len() as u64;
                     self.shared.rejects.sync()?;
@@ -191,8 +226,9 @@ impl<'a> Worker<'a> {
                     settled = end;
                 }
                 writer.put(records)?;
-                if once {
-                    self.drain(writer).await?;
+                if once && !self.drain(writer).await? {
+                    // The log says that these records may have been applied.
+                    return self.stop(false, 0);
                 }
             } else {
                 self.spare.push(records);
@@ -204,9 +240,10 @@ impl<'a> Worker<'a> {
         let damage = match broken {
             None => None,
             Some(TransferError::Damaged(what)) => Some(what),
+            Some(_) if shared.stop.asked() => return self.stop(once, settled),
             Some(error) => {
-                self.drain(writer).await?;
-                self.stop(once, settled)?;
+                let answered = self.drain(writer).await?;
+                self.stop(once && answered, settled)?;
                 return Err(error);
             }
         };
@@ -218,6 +255,8 @@ impl<'a> Worker<'a> {
 
     /// Stops in the middle of the split, so that a resume can continue it.
     fn stop(&self, once: bool, settled: u64) -> Result<(), TransferError> {
+        let counted = self.counts.since(self.partly.counts);
+        *self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner) += counted;
         if once && settled > self.partly.settled + self.partly.doubtful {
             // All sent records have been answered, so none is doubtful.
             let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
@@ -229,7 +268,9 @@ impl<'a> Worker<'a> {
 
     /// Finishes the split. All its readable records have been passed to the writer.
     async fn end(&mut self, writer: &mut dyn Writer, damage: Option<String>) -> Result<(), TransferError> {
-        self.drain(writer).await?;
+        if !self.drain(writer).await? {
+            return self.stop(false, 0);
+        }
         writer.end()?;
         self.spool.take().map_or(Ok(()), Spool::end)?;
         self.shared.rejects.sync()?;
@@ -244,11 +285,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits until all batches passed to the writer are finished.
-    async fn drain(&mut self, writer: &mut dyn Writer) -> Result<(), TransferError> {
-        poll_fn(|cx| writer.poll(cx, &mut self.ended)).await?;
+    /// Waits until all batches passed to the writer are finished. Returns false if the copy is to stop before.
+    async fn drain(&mut self, writer: &mut dyn Writer) -> Result<bool, TransferError> {
+        let shared = self.shared;
+        let drained = unless(|| shared.ends(), poll_fn(|cx| writer.poll(cx, &mut self.ended))).await;
         self.measure(writer);
-        self.settle()
+        self.settle()?;
+        drained.map_or(Ok(false), |drained| drained.map(|()| true))
     }
 
     fn measure(&mut self, writer: &mut dyn Writer) {
@@ -324,12 +367,13 @@ impl<'a> Worker<'a> {
             self.refused.extend(ended.refused.iter().map(|refusal| refusal.position));
             self.refused.extend(&ended.expired);
             if let Some(repeats) = &self.shared.repeats {
-                repeats.add(&ended.records, &self.refused);
+                repeats.add(&ended.records, &self.refused, self.same);
             }
             if let Some(spool) = &mut self.spool {
-                let (own, nulls) = (self.own, self.shared.request.sink.keeps_nulls());
+                let (own, nulls) = (&self.own, self.shared.request.sink.keeps_nulls());
                 for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
+                        let key = &*self.same.fold(key);
                         spool.add(key, hash::seen(key, body, own, nulls))?;
                     }
                 }
@@ -366,22 +410,25 @@ impl<'a> Worker<'a> {
         let request = self.shared.request;
         let op = records.mark_of(position).verb.map_or(request.op, |verb| verb.name());
         let came = record(&request.shape.original(key, records.before(position), body));
-        self.add_reject(origin, Some(key.to_owned()), op, (error, why.to_owned(), tries), came)
+        let rejected = Rejected { origin, key: Some(key.to_owned()), record: came, key_bytes: None, bytes: None };
+        self.add_reject(rejected, op, (error, why.to_owned(), tries))
     }
 
     fn add_reject(
         &mut self,
-        origin: Origin,
-        key: Option<String>,
+        rejected: Rejected,
         op: &str,
         (error, why, tries): (&str, String, u32),
-        record: Value,
     ) -> Result<(), TransferError> {
+        let Rejected { origin, key, record, key_bytes, bytes } = rejected;
         let (from, split) = (self.shared.request.source.place(self.split, origin), self.split.number);
         let (op, error) = (op.to_owned(), error.to_owned());
+        let base64 = |bytes: Box<[u8]>| BASE64_STANDARD.encode(bytes);
+        let (key_base64, record_base64) = (key_bytes.map(base64), bytes.map(base64));
         self.counts.rejected += 1;
         self.shared.progress().rejected += 1;
-        self.shared.rejects.add(&Reject { from, split, key, op, error, why, tries, record })
+        let reject = Reject { from, split, key, key_base64, op, error, why, tries, record, record_base64 };
+        self.shared.rejects.add(&reject)
     }
 
     fn tell_unreadable(&mut self) -> Result<(), TransferError> {
@@ -396,9 +443,11 @@ impl<'a> Worker<'a> {
                 // As a file would hold it, so that it can be copied from the file of rejects.
                 Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
                 None if bad.exact => record(bad.text.as_bytes()),
-                _ => bad.text.into(),
+                _ => bad.text.as_str().into(),
             };
-            self.add_reject(bad.origin, bad.key, self.shared.request.op, ("unreadable", bad.why, 0), told)?;
+            let Unreadable { origin, key, key_bytes, bytes, why, .. } = bad;
+            let rejected = Rejected { origin, key, record: told, key_bytes, bytes };
+            self.add_reject(rejected, self.shared.request.op, ("unreadable", why, 0))?;
         }
         Ok(())
     }

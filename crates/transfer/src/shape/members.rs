@@ -27,25 +27,26 @@ impl Texts {
     }
 }
 
-/// Finds top-level members by name, each as a slice of `json`, and checks that the text is one JSON object. If a name
-/// occurs twice, the last one counts, as in most parsers.
+/// Finds top-level members by name, each as a slice of `json`, and checks that the text is one JSON object.
 ///
 /// # Errors
-/// What is wrong with the JSON, and the column.
-pub(crate) fn find<'a>(
-    json: &'a str,
-    names: &[String],
-    found: &mut Vec<Option<&'a RawValue>>,
-) -> Result<(), serde_json::Error> {
+/// What is wrong with the JSON, and the column; or which of the names occurs twice. Parsers disagree about which of two
+/// members counts, so a record whose key or operation is among them has no certain meaning.
+pub(crate) fn find<'a>(json: &'a str, names: &[String], found: &mut Vec<Option<&'a RawValue>>) -> Result<(), String> {
     found.clear();
     found.resize(names.len(), None);
+    let mut twice = None;
     let mut parser = serde_json::Deserializer::from_str(json);
-    parser.deserialize_map(Members { names, found })?;
-    parser.end()
+    let parsed = parser.deserialize_map(Members { names, found, twice: &mut twice }).and_then(|()| parser.end());
+    parsed.map_err(|e| wrong(json, &e))?;
+    match twice {
+        None => Ok(()),
+        Some(position) => Err(format!("its field `{}` occurs twice; remove one of them", names[position])),
+    }
 }
 
 /// Why a text is not a record.
-pub(crate) fn wrong(json: &str, error: &serde_json::Error) -> String {
+fn wrong(json: &str, error: &serde_json::Error) -> String {
     if !error.is_data() {
         return format!("broken JSON: {error}");
     }
@@ -62,6 +63,8 @@ pub(crate) fn wrong(json: &str, error: &serde_json::Error) -> String {
 struct Members<'n, 'f, 'a> {
     names: &'n [String],
     found: &'f mut Vec<Option<&'a RawValue>>,
+    /// Position of a name that occurs twice.
+    twice: &'f mut Option<usize>,
 }
 
 impl<'a> Visitor<'a> for Members<'_, '_, 'a> {
@@ -75,7 +78,11 @@ impl<'a> Visitor<'a> for Members<'_, '_, 'a> {
         while let Some(name) = map.next_key_seed(Name(self.names))? {
             match name {
                 None => drop(map.next_value::<IgnoredAny>()?),
-                Some(position) => self.found[position] = Some(map.next_value()?),
+                Some(position) => {
+                    if self.found[position].replace(map.next_value()?).is_some() {
+                        *self.twice = Some(position);
+                    }
+                }
             }
         }
         Ok(())
@@ -117,10 +124,17 @@ pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
         }
         at
     };
-    // A colon and the quoted name precede the value. A name that was found has no quotes inside.
+    // A colon and the quoted name precede the value.
     let colon = before(start) - 1;
-    let quote = before(colon) - 1;
-    let mut begin = memchr::memrchr(b'"', &bytes[..quote]).unwrap_or(0);
+    let mut begin = before(colon) - 1;
+    loop {
+        begin = memchr::memrchr(b'"', &bytes[..begin]).unwrap_or(0);
+        let escapes = bytes[..begin].iter().rev().take_while(|byte| **byte == b'\\').count();
+        // A quote after an odd number of backslashes is part of the name.
+        if escapes % 2 == 0 {
+            break;
+        }
+    }
     let previous = before(begin);
     if bytes[previous - 1] == b',' {
         begin = previous - 1;
@@ -314,13 +328,20 @@ mod tests {
         let json = r#" { "a" : [1, {"_id": 2}], "\u005fid" : "x\"y" , "b":{} } "#;
         assert_eq!(value_of(json, "_id").unwrap(), r#""x\"y""#);
         assert_eq!(value_of(json, "c"), None);
-        assert_eq!(value_of(r#"{"a":1,"a":2}"#, "a").unwrap(), "2");
+    }
+
+    #[test]
+    fn a_wanted_member_that_occurs_twice_is_an_error() {
+        let twice = r#"{"a":1,"b":{"a":3},"\u0061":1}"#;
+        let error = find(twice, &["a".to_owned()], &mut Vec::new()).unwrap_err();
+        assert!(error.contains("`a` occurs twice"), "{error}");
+        assert_eq!(value_of(twice, "b").unwrap(), r#"{"a":3}"#);
     }
 
     #[test]
     fn what_is_no_object_is_told() {
-        let wrong = |json: &str| find(json, &[], &mut Vec::new()).unwrap_err().to_string();
-        assert!(wrong("[1]").contains("expected a JSON object"), "{}", wrong("[1]"));
+        let wrong = |json: &str| find(json, &[], &mut Vec::new()).unwrap_err();
+        assert!(wrong("[1]").contains("it is a list, but a record must be a JSON object"), "{}", wrong("[1]"));
         assert!(wrong("{\"a\":1} x").contains("trailing characters"));
         assert!(wrong("{\"a\":").contains("EOF"));
         assert!(wrong("{\"a\":01}").contains("column"));

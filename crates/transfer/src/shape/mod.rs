@@ -192,7 +192,7 @@ impl Shape {
         }
         // jq accepts more than JSON, so check that this is JSON.
         let mut found = Vec::new();
-        members::find(came.seen, &self.names, &mut found).map_err(|e| members::wrong(came.seen, &e))?;
+        members::find(came.seen, &self.names, &mut found)?;
         let mut key = came.key.map(str::to_owned);
         if came.key.is_none() && self.key.takes_out() {
             let mut carried = String::new();
@@ -244,7 +244,7 @@ impl Maker<'_> {
         let mut seen = Cow::Borrowed(document);
         if self.shape.key.takes_out() {
             let mut found = Vec::new();
-            members::find(document, self.shape.key.names(), &mut found).map_err(|e| members::wrong(document, &e))?;
+            members::find(document, self.shape.key.names(), &mut found)?;
             match found[0] {
                 Some(own) if members::is_text(own, key) => {}
                 Some(_) if self.shape.filter.is_some() || self.shape.map.is_some() => {
@@ -304,7 +304,7 @@ impl Maker<'_> {
         into: &mut Records,
     ) -> Result<(), String> {
         let shape = self.shape;
-        members::find(json, &shape.names, found).map_err(|e| members::wrong(json, &e))?;
+        members::find(json, &shape.names, found)?;
         let carried = found.first().copied().flatten().filter(|_| carries && shape.key.takes_out());
         self.key.clear();
         match kept {
@@ -404,13 +404,24 @@ impl Strip {
             has_attachments |= own.is_some() && own == attachments;
             Ok::<_, String>(own.is_none())
         })?;
+        self.attached(has_attachments)?;
+        let Some(without) = without else { return Ok(body) };
+        self.body = without;
+        Ok(&self.body)
+    }
+}
+
+impl Strip {
+    /// Drops the attachments of a document, if it has any, or refuses it.
+    ///
+    /// # Errors
+    /// Dropping them was not allowed.
+    pub(crate) fn attached(&mut self, has_attachments: bool) -> Result<(), String> {
         if has_attachments && !self.drop_attachments {
             return Err("it has attachments, which cannot be copied; use --drop-attachments to drop them".into());
         }
         self.dropped += u64::from(has_attachments);
-        let Some(without) = without else { return Ok(body) };
-        self.body = without;
-        Ok(&self.body)
+        Ok(())
     }
 }
 

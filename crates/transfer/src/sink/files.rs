@@ -369,6 +369,11 @@ impl Sink for FileSink {
         self.options.folder || self.options.place.is_none()
     }
 
+    fn own_members(&self) -> Vec<&str> {
+        // A document that has this field already has its key there, or is refused.
+        self.options.key_field.as_deref().into_iter().collect()
+    }
+
     fn keeps_nulls(&self) -> bool {
         self.options.format.keeps_nulls()
     }

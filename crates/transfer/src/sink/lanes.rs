@@ -1,5 +1,6 @@
 //! Batches in flight on one session. They are retried, split or given up, and each record is accounted for.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,12 @@ const CUT_AFTER: u32 = 3;
 /// several records is halved after this many temporary failures, if the store accepts other requests.
 const ALONE_AFTER: u32 = 8;
 
+/// Why a record was not taken, although the store reported no error.
+const NOT_TAKEN: &str = "the store reported no error, but did not take it: no document has this key; a trigger or a rule of \
+                         the table may have left it out";
+const KEPT_ANOTHER: &str = "the store reported no error, but did not take it: another document has this key; a trigger or a \
+                            rule of the table may have left it out";
+
 /// Why the batch of a piece exists.
 const STAYS: &str = "a batch stays until all of its pieces are done";
 
@@ -64,6 +71,8 @@ pub(super) enum Step {
     Over,
     /// The store already has the keys, perhaps from an earlier attempt: read and compare the documents.
     Compare,
+    /// The store answered that it wrote fewer documents than it was sent: read which it holds.
+    Check,
     /// The record is written: set its expiry.
     Expire,
     /// Merge by an expression.
@@ -225,7 +234,7 @@ impl<'a> Lanes<'a> {
             self.measure(&piece, kind, sent_ns, &answer);
             match (&piece.step, answer) {
                 (Step::Merge(_), answer) => self.merged(piece, answer)?,
-                (Step::Compare, Ok(reply)) => self.compared(piece, &reply),
+                (Step::Compare | Step::Check, Ok(reply)) => self.compared(piece, &reply),
                 (Step::Expire, Ok(_)) => {
                     self.went_well();
                     self.done(&piece);
@@ -249,7 +258,7 @@ impl<'a> Lanes<'a> {
         let counts = match piece.step {
             Step::Do | Step::Over | Step::Merge(_) => true,
             Step::Expire => verb == Verb::Touch,
-            Step::Compare => false,
+            Step::Compare | Step::Check => false,
         };
         let (outcome, records, bytes) = match answer {
             Err(error) => (Err(error.kind), 0, 0),
@@ -336,7 +345,18 @@ impl<'a> Lanes<'a> {
             let absent = self.len(&piece).saturating_sub(there) as u64;
             self.batch_mut(&piece).ended.skipped += absent;
         }
-        self.expire(&piece, |item| !reply.rejects.iter().any(|reject| reject.item == item));
+        let is_rejected = |item: usize| reply.rejects.iter().any(|reject| reject.item == item);
+        // The store's own count is believed: triggers and rules of a table leave rows out without an error.
+        let takes_all = verb.bulk().is_none() || reply.documents as usize + reply.rejects.len() >= self.len(&piece);
+        if takes_all {
+            self.expire(&piece, |item| !is_rejected(item));
+        } else {
+            let rest: Vec<usize> = (0..self.len(&piece)).filter(|item| !is_rejected(*item)).collect();
+            let mut part = self.part(&piece, &rest);
+            part.step = Step::Check;
+            part.tries = Tries::default();
+            self.add(part);
+        }
         // If many keys exist already, inserting first costs more than it saves.
         self.inserts_first &= over.len() * 10 <= self.len(&piece);
         for (items, step) in [(found, Step::Compare), (over, Step::Over)] {
@@ -357,35 +377,36 @@ impl<'a> Lanes<'a> {
     fn compared(&mut self, piece: Piece, reply: &OwnedReply) {
         let reply = reply.as_reply();
         let rows = reply.rows.unwrap_or_default();
-        let stored: HashMap<&str, &[u8]> = rows.iter().collect();
+        let same = self.store.same_keys(self.options.id());
+        let stored: HashMap<Cow<'_, str>, &[u8]> = rows.iter().map(|(key, body)| (same.fold(key), body)).collect();
         let length = self.len(&piece);
         let batch = self.batch(&piece);
-        let same = |item: usize| {
+        let is_same = |item: usize| {
             let (key, body, _) = batch.ended.sent().get(piece.position(item)).unwrap_or_default();
             let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
-            Some(stored.get(key).is_some_and(|stored| *stored == body || hash(stored) == hash(body)))
-                .filter(|same| *same || stored.contains_key(key))
+            stored.get(&same.fold(key)).map(|stored| *stored == body || hash(stored) == hash(body))
         };
+        let checks = matches!(piece.step, Step::Check);
         let (mut equal, mut again, mut whys, mut refused) = (HashSet::new(), Vec::new(), Vec::new(), Vec::new());
         for item in 0..length {
             let unread = reply.rejects.iter().find(|reject| reject.item == item).map(|reject| &reject.error);
-            match (unread, same(item)) {
+            match (unread, is_same(item)) {
                 (Some(error), _) if is_for_now(error.kind) => {
                     again.push(item);
                     whys.push(not_compared(error));
                 }
                 (Some(error), _) => refused.push((item, not_compared(error))),
                 (None, Some(true)) => drop(equal.insert(item)),
+                (None, Some(false)) if checks => refused.push((item, OpError::new(ErrorKind::Refused, KEPT_ANOTHER))),
                 (None, Some(false)) => {
                     refused.push((item, OpError::conflict("a document with this key already exists and differs")));
                 }
-                (None, None) => refused.push((
-                    item,
-                    OpError::conflict("a document with this key prevented the insert, but was gone when it was read"),
-                )),
+                (None, None) => refused.push((item, OpError::new(ErrorKind::Refused, NOT_TAKEN))),
             }
         }
-        self.batch_mut(&piece).ended.there_already += equal.len() as u64;
+        if !checks {
+            self.batch_mut(&piece).ended.there_already += equal.len() as u64;
+        }
         self.expire(&piece, |item| equal.contains(&item));
         for (item, error) in refused {
             self.refuse(&piece, item, &error);
@@ -448,7 +469,7 @@ impl<'a> Lanes<'a> {
                 self.halve(&piece);
                 Ok(())
             }
-            _ if matches!(piece.step, Step::Compare) => self.give_up(piece, &not_compared(error)),
+            _ if matches!(piece.step, Step::Compare | Step::Check) => self.give_up(piece, &not_compared(error)),
             ErrorKind::Conflict if matches!((verb, &piece.step), (Verb::Insert | Verb::Upsert, Step::Do)) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
@@ -475,7 +496,14 @@ impl<'a> Lanes<'a> {
 
     /// Refuses all records of a piece.
     pub(super) fn give_up(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
-        self.count_failures((0..self.len(&piece)).map(|_| error.kind), error)?;
+        // Bulk writes are refused as a whole, one after the other, for the same reason: it is the table, not the records.
+        let halved = matches!((&piece.step, &piece.part), (Step::Do | Step::Over, Part::Some(..)));
+        let is_same = halved && self.last_failure == error.to_string();
+        let kind = if error.kind == ErrorKind::Refused && is_same { ErrorKind::Failed } else { error.kind };
+        if error.kind == ErrorKind::Refused {
+            self.last_failure = error.to_string();
+        }
+        self.count_failures((0..self.len(&piece)).map(|_| kind), error)?;
         for position in 0..self.len(&piece) {
             self.refuse(&piece, position, error);
         }

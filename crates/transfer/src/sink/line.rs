@@ -17,7 +17,7 @@ pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Ve
         Some(name) if trimmed.first() != Some(&b'{') => {
             return Err(format!("it is not a JSON object, so its key cannot be added as `{name}`"));
         }
-        Some(name) if memchr::memmem::find(trimmed, name.as_bytes()).is_some() => {
+        Some(name) if may_name(trimmed, name) => {
             renamed(key, trimmed, name, out)?;
         }
         Some(name) => members::with_first(trimmed, name, key, out),
@@ -37,11 +37,17 @@ pub(super) fn line(key: &str, body: &[u8], key_field: Option<&str>, out: &mut Ve
     Ok(())
 }
 
+/// Whether a member may have this name. It may be written with escapes.
+fn may_name(body: &[u8], name: &str) -> bool {
+    let is_in = |text: &[u8]| memchr::memmem::find(body, text).is_some();
+    is_in(name.as_bytes()) || is_in(b"\\u") || name.contains(['/', '"', '\\']) || name.contains(char::is_control)
+}
+
 /// Like [`line`], for documents that may have a field with the name of the key's field. Its value must be the key.
 fn renamed(key: &str, body: &[u8], name: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let text = std::str::from_utf8(body).map_err(|e| format!("it is not UTF-8: {e}"))?;
     let mut found = Vec::new();
-    members::find(text, &[name.to_owned()], &mut found).map_err(|e| format!("it is not JSON: {e}"))?;
+    members::find(text, &[name.to_owned()], &mut found)?;
     match found.first().copied().flatten() {
         None => members::with_first(body, name, key, out),
         Some(value) if members::is_text(value, key) => {
@@ -68,7 +74,13 @@ mod tests {
         line("k", b"{\"a\":\"_id\"}", Some("_id"), &mut out).unwrap();
         let expected = b"[1]\n{\"_id\":\"k\"}\n{\"_id\":\"k\"}\n{\"_id\":\"k\",\"a\":\"_id\"}\n";
         assert_eq!(out, expected);
+        out.clear();
+        // The field is found however it is written; a second one would hide the first.
+        line("k", br#"{"\u005fid":"k"}"#, Some("_id"), &mut out).unwrap();
+        line("k", br#"{"a\/b":"k"}"#, Some("a/b"), &mut out).unwrap();
+        assert_eq!(out, b"{\"\\u005fid\":\"k\"}\n{\"a\\/b\":\"k\"}\n");
         let length = out.len();
+        assert!(line("k", br#"{"_id":"k","_id":"k"}"#, Some("_id"), &mut out).unwrap_err().contains("occurs twice"));
         assert!(line("k", b"[1]", Some("_id"), &mut out).unwrap_err().contains("not a JSON object"));
         assert!(line("k", b"{\"_id\":\"j\"}", Some("_id"), &mut out).unwrap_err().contains("--key-field"));
         assert_eq!(out.len(), length);

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
-use storebench_engine::store::{AnyStore, CopyId, ErrorKind, LocalFuture};
+use storebench_engine::store::{Account, AnyStore, CopyId, ErrorKind, LocalFuture, SameKeys};
 
 use crate::columns::Columns;
 use crate::error::TransferError;
@@ -128,8 +128,18 @@ pub trait Sink: Send + Sync {
     fn again(&self) -> Again;
 
     /// Top-level members of documents that the target adds itself, so that they are not part of what was written.
-    fn own_members(&self) -> &'static [&'static str] {
-        &[]
+    fn own_members(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Which keys the target takes for one.
+    fn same_keys(&self) -> SameKeys {
+        SameKeys::Exact
+    }
+
+    /// What the target itself counts, if each record that is written adds a document, unless its key is repeated.
+    fn account(&self) -> Option<Account> {
+        None
     }
 
     /// Whether the target distinguishes null from a missing field.

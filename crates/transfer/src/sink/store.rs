@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
-    AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, DurabilityRequest, Existing, Layout, LocalFuture,
-    OpKind, Owner, Prepare, StoreError, Uses,
+    Account, AnyStore, BulkWrite, CollectionId, CollectionLayout, CopyId, DurabilityRequest, Existing, Layout,
+    LocalFuture, OpKind, Owner, Prepare, SameKeys, StoreError, Uses,
 };
 use storebench_study::workload::Body;
 
@@ -448,8 +448,20 @@ impl Sink for StoreSink {
         self.store.close().map_err(|e| of_store(&*self.store, e))
     }
 
-    fn own_members(&self) -> &'static [&'static str] {
-        self.store.capabilities().own_members
+    fn own_members(&self) -> Vec<&str> {
+        self.store.capabilities().own_members.to_vec()
+    }
+
+    fn same_keys(&self) -> SameKeys {
+        self.store.same_keys(self.options.id())
+    }
+
+    fn account(&self) -> Option<Account> {
+        let StoreSinkOptions { verb, by_record, expires, expiry, .. } = &self.options;
+        let adds = matches!(verb, Verb::Upsert | Verb::Insert) && !by_record && !expires && expiry.is_none();
+        // A store that does not let this user see its statistics is not checked by them.
+        let account = self.store.account(self.options.id()).ok()?;
+        Some(Account { documents: account.documents.filter(|_| adds), ..account })
     }
 
     fn rewrites(&self) -> Rewrite<'_> {

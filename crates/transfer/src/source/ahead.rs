@@ -63,7 +63,13 @@ impl Ahead {
         let read = move || {
             let start_ns = probe.now_ns();
             let read = block_on(async {
-                let reader = source.open(split, shape).await;
+                let mut opened = opened;
+                let mut opening = source.open(split, shape);
+                let reader = poll_fn(|cx| match opened.poll_closed(cx) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => opening.as_mut().poll(cx).map(Some),
+                });
+                let Some(reader) = reader.await else { return Ok(()) };
                 let (reader, answer) = match reader {
                     Ok(reader) => (Some(reader), Ok(())),
                     Err(error) => (None, Err(error)),

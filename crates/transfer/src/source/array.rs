@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use super::lines::LONGEST_LINE_BYTES;
+use super::quotes::BOM;
 use super::reader::{Bad, FileRecords, FoundRecord};
 use super::unpack::Damage;
 use crate::error::TransferError;
@@ -71,6 +72,14 @@ impl<R: Read> ArrayRecords<R> {
         }
     }
 
+    /// Skips a byte order mark at the beginning of the input. Returns whether there was one.
+    fn skips_bom(&mut self) -> io::Result<bool> {
+        while self.buffer.len() - self.at < BOM.len() && self.fill()? {}
+        let is_bom = self.offset + self.at as u64 == 0 && self.buffer.starts_with(BOM);
+        self.at += if is_bom { BOM.len() } else { 0 };
+        Ok(is_bom)
+    }
+
     /// The length of the element that starts here, up to the following comma or bracket.
     fn element(&mut self) -> Result<usize, TransferError> {
         let (mut length, mut depth, mut texts) = (0, 0_u32, Texts::default());
@@ -108,6 +117,10 @@ impl<R: Read> ArrayRecords<R> {
     fn find(&mut self) -> Result<Option<usize>, TransferError> {
         loop {
             let byte = self.peek().map_err(|e| TransferError::read(&self.name, &e))?;
+            let at_bom = self.state == ListState::Before && byte == Some(BOM[0]);
+            if at_bom && self.skips_bom().map_err(|e| TransferError::read(&self.name, &e))? {
+                continue;
+            }
             match (&self.state, byte) {
                 (ListState::Before, Some(b'[')) => self.state = ListState::Element,
                 (ListState::Before, _) => {

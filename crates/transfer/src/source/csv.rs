@@ -144,13 +144,13 @@ impl<R: Read> FileRecords for CsvRecords<R> {
         let whole = if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
         let made = whole.and_then(|()| self.object());
         let json = made.and_then(|()| std::str::from_utf8(&self.json).map_err(|e| e.to_string()));
-        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false }))))
+        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false, bytes: None }))))
     }
 
     /// Shows the row as a list of its fields.
     fn told(&mut self, bad: Bad) -> Bad {
         let fields: Vec<_> = self.row.iter().map(String::from_utf8_lossy).collect();
         let exact = fields.iter().all(|field| matches!(field, Cow::Borrowed(_)));
-        Bad { why: bad.why, text: serde_json::to_string(&fields).unwrap_or_default(), exact }
+        Bad { text: serde_json::to_string(&fields).unwrap_or_default(), exact, ..bad }
     }
 }

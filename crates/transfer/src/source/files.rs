@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use storebench_engine::store::LocalFuture;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use storebench_engine::Stop;
+use storebench_engine::store::{Account, LocalFuture};
 
 use super::array::ArrayRecords;
 use super::csv::CsvRecords;
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
+use super::partitions::Partitions;
 use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
 use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
 use super::{Part, Reader, Snapshot, Source, Split, tables};
@@ -54,15 +57,19 @@ impl Packing {
 
     /// The compression that the first bytes of a file indicate.
     pub(crate) fn of_magic(first: &[u8]) -> Self {
+        // A zstd file may begin with frames to skip, as those of pzstd do (RFC 8878, 3.1.2).
+        if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
+            return Self::Zstd;
+        }
         let fits = |packing: &Self| first.starts_with(packing.told_by().1);
         [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
     }
 
     /// The compression that a file name indicates.
     pub fn of_name(name: &str) -> Self {
-        match name.rsplit('.').next() {
-            Some("gz") => Self::Gzip,
-            Some("zst" | "zstd") => Self::Zstd,
+        match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "gz" => Self::Gzip,
+            "zst" | "zstd" => Self::Zstd,
             _ => Self::Plain,
         }
     }
@@ -113,6 +120,10 @@ pub struct FileSourceOptions {
     pub types: ColumnTypes,
     /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
+    /// Whether the folders of files name fields, as `year=2024` does.
+    pub partitions: bool,
+    /// Files of the folder that are not read, because their names begin with `_`.
+    pub left_out: u64,
 }
 
 /// Files, or standard input.
@@ -121,6 +132,7 @@ pub struct FileSource {
     /// `Some` for standard input and other streams.
     stream: Option<Stream>,
     options: FileSourceOptions,
+    partitions: Partitions,
     /// Number of lines before an offset of a file, where it was counted.
     counted: Mutex<BTreeMap<(u32, u64), u64>>,
 }
@@ -161,7 +173,9 @@ impl FileSource {
         let files: Vec<InputFile> = FileLocation::look(&places)?.into_iter().map(input).collect();
         files.iter().try_for_each(InputFile::check_packing)?;
         files.iter().try_for_each(|file| file.format.check(&file.found.place.to_string()))?;
-        let source = Self { files, stream: None, options, counted: Mutex::default() };
+        let paths: Vec<String> = files.iter().map(|file| file.found.place.to_string()).collect();
+        let partitions = if options.partitions { Partitions::of(&paths) } else { Partitions::default() };
+        let source = Self { files, stream: None, options, partitions, counted: Mutex::default() };
         source.check_headers()?;
         Ok(source)
     }
@@ -189,8 +203,8 @@ impl FileSource {
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
-    pub fn stdin(options: FileSourceOptions) -> Result<Self, TransferError> {
-        Self::stream("standard input", Box::new(io::stdin()), options)
+    pub fn stdin(options: FileSourceOptions, stop: Arc<Stop>) -> Result<Self, TransferError> {
+        Self::stream("standard input", Box::new(StoppableStdin(stop)), options)
     }
 
     /// Reads an input that can be read once. Messages give it this name.
@@ -206,7 +220,17 @@ impl FileSource {
         options.format.map_or(Ok(()), |format| format.check(name))?;
         let input = Shared(Arc::new(Mutex::new(input)));
         let stream = Some(Stream { name: name.to_owned(), input, seen: Arc::default() });
-        Ok(Self { files: Vec::new(), stream, options, counted: Mutex::default() })
+        let partitions = Partitions::default();
+        Ok(Self { files: Vec::new(), stream, options, partitions, counted: Mutex::default() })
+    }
+
+    /// The fields that the folders of all files name.
+    pub fn partitions(&self) -> &[String] {
+        &self.partitions.names
+    }
+
+    fn reading<'a>(&'a self, file: u32, shape: &'a Shape) -> FileReading<'a> {
+        FileReading { maker: shape.maker(), file, partition: self.partitions.file(file), read: Arc::default() }
     }
 
     /// Estimated size of the records as text; `None` if a file's size is unknown.
@@ -323,6 +347,12 @@ impl Source for FileSource {
         all.join("\n")
     }
 
+    fn account(&self) -> Option<Account> {
+        let what = "files whose names, or those of their folders, begin with `_`";
+        let left_out = self.options.left_out;
+        Some(Account { beside: vec![(left_out, what)], ..Account::default() }).filter(|_| left_out > 0)
+    }
+
     fn reopens(&self) -> bool {
         self.stream.is_none()
     }
@@ -359,7 +389,7 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let found = &self.files[file as usize].found;
-                    let reading = FileReading { maker: shape.maker(), file, read: Arc::default() };
+                    let reading = FileReading { read: Arc::default(), ..self.reading(file, shape) };
                     return tables::read(self.format(file), found, group, reading);
                 }
                 Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
@@ -412,7 +442,7 @@ impl FileSource {
         read: Arc<AtomicU64>,
         shape: &'a Shape,
     ) -> Result<Box<dyn Reader + 'a>, TransferError> {
-        let (name, reading) = (self.name(file), FileReading { maker: shape.maker(), file, read });
+        let (name, reading) = (self.name(file), FileReading { read, ..self.reading(file, shape) });
         if self.format(file) == Format::Arrow {
             return tables::read_stream(input, name, reading);
         }
@@ -465,6 +495,28 @@ impl FileSource {
     }
 }
 
+/// Standard input. Waiting for more of it ends with an error once the copy is to stop.
+struct StoppableStdin(Arc<Stop>);
+
+impl Read for StoppableStdin {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let stdin = io::stdin();
+        loop {
+            // What was read ahead does not show in the descriptor, so standard input is read without a buffer.
+            let mut waits = [PollFd::new(&stdin, PollFlags::IN)];
+            match rustix::event::poll(&mut waits, Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) if self.0.asked() => {
+                    return Err(io::Error::other("interrupted while waiting for input"));
+                }
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(rustix::io::read(&stdin, into)?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 /// Previews a stream: keeps the consumed bytes for later.
 struct Ahead {
     seen: Arc<Mutex<Vec<u8>>>,
@@ -501,8 +553,7 @@ struct LineRecords {
 
 impl FileRecords for LineRecords {
     fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
-        let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let bad = |why, bytes| Err(Bad { why, text: lossy(bytes), exact: false });
+        let bad = |why, bytes| Err(Bad { exact: false, ..Bad::of(why, bytes) });
         Ok(match self.lines.next().map_err(|error| TransferError::read(&self.name, &error))? {
             None => return self.damage.found().map_or(Ok(None), Err),
             Some((at, Line::Text(text))) => Some((at, Ok(text))),

@@ -6,6 +6,7 @@ mod csv;
 mod files;
 mod lines;
 mod pages;
+mod partitions;
 mod quotes;
 mod reader;
 mod scan;
@@ -29,7 +30,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
-use storebench_engine::store::{AnyStore, LocalFuture};
+use storebench_engine::store::{Account, AnyStore, LocalFuture};
 
 use crate::error::TransferError;
 use crate::measure::{Request, RequestKinds};
@@ -114,13 +115,18 @@ pub struct Unreadable {
     pub text: String,
     /// Whether `text` is the exact and complete content.
     pub exact: bool,
+    /// The bytes of a key that is not UTF-8.
+    pub key_bytes: Option<Box<[u8]>>,
+    /// The content, if it is not UTF-8.
+    pub bytes: Option<Box<[u8]>>,
 }
 
 impl Unreadable {
     pub(crate) fn of(origin: Origin, key: Option<String>, why: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, Cow::Borrowed(_));
-        Self { origin, key, why, text: text.into_owned(), exact }
+        let bytes = (!exact).then(|| bytes.into());
+        Self { origin, key, why, text: text.into_owned(), exact, key_bytes: None, bytes }
     }
 }
 
@@ -157,6 +163,11 @@ pub trait Source: Send + Sync {
 
     /// The store that is read from, if the source is a store.
     fn store(&self) -> Option<&dyn AnyStore> {
+        None
+    }
+
+    /// What the source itself counts: its documents, if all of them are read, and what is not read.
+    fn account(&self) -> Option<Account> {
         None
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use jiff::Timestamp;
-use storebench_engine::store::{AnyStore, LocalFuture, OpKind, RowPage, RowStream};
+use storebench_engine::store::{AnyStore, BadRow, BatchBuf, LocalFuture, OpKind, Reject, RowPage, RowStream};
 use storebench_engine::{Clock, RealClock};
 
 use super::store::TheirExpiry;
@@ -30,6 +30,23 @@ pub(super) struct Page {
     pub(super) first: usize,
     /// When the page arrived. Remaining lifetimes are relative to this.
     came: Timestamp,
+}
+
+impl Page {
+    /// Moves rows that the store could not return as documents to the bad ones.
+    pub(super) fn without(&mut self, rejects: &[Reject]) {
+        let (RowPage { rows, bad, .. }, first) = (&mut self.rows, self.first);
+        let mut kept = BatchBuf::new();
+        for (item, (key, body)) in rows.as_batch().iter().enumerate() {
+            match rejects.iter().find(|reject| reject.item == item) {
+                None => kept.push(key, body),
+                // An earlier page returned the rows before the first.
+                Some(_) if item < first => self.first = 0,
+                Some(reject) => bad.push(BadRow::of(key.as_bytes(), reject.error.message.to_string())),
+            }
+        }
+        *rows = kept;
+    }
 }
 
 /// Fetches the pages of one split.
@@ -173,8 +190,18 @@ impl<'a> PageReader<'a> {
             let origin = Origin { unit: *unit, at: self.read };
             self.read += 1;
             let key = Some(row.key).filter(|_| *keyed);
-            bad.push(Unreadable { origin, key, why: row.why, text: String::new(), exact: false });
+            let key_bytes = row.key_bytes;
+            bad.push(Unreadable {
+                origin,
+                key,
+                why: row.why,
+                text: String::new(),
+                exact: false,
+                key_bytes,
+                bytes: None,
+            });
         }
+        self.dropped_expiry += std::mem::take(&mut self.page.rows.unheeded_expiry);
         let rows = self.page.rows.rows.as_batch();
         while let Some((key, body)) = rows.get(self.next) {
             if !into.has_room(room) {
@@ -182,6 +209,7 @@ impl<'a> PageReader<'a> {
             }
             let expiring = &self.page.rows.expiring;
             let expires = expiring.binary_search_by_key(&self.next, |(row, _)| *row).ok().map(|at| expiring[at].1);
+            let attached = self.page.rows.attached.binary_search(&self.next).is_ok();
             self.next += 1;
             if *again && !self.seen.insert(hash::of_key(key)) {
                 continue;
@@ -191,6 +219,8 @@ impl<'a> PageReader<'a> {
             self.bytes += (key.len() + body.len()) as u64;
             let made = if expires.is_some() && *expiry == TheirExpiry::Rejected {
                 Err("it has an expiry, which the target does not support; use --drop-expiry to drop it".to_owned())
+            } else if let Err(why) = strip.attached(attached) {
+                Err(why)
             } else if *keyed {
                 let before = into.len();
                 let made = strip.apply(body).and_then(|body| maker.document(key, body, origin, into));

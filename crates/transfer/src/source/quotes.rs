@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter};
 use crate::error::TransferError;
 
 /// A byte order mark may precede the first field.
-const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 const HOW: &str = "no row from here on was copied. A field that contains quotes must be quoted, and each of its quotes \
                    is written twice: \"a \"\"b\"\"\". Fix the file and copy it again";
 

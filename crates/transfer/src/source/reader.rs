@@ -1,9 +1,11 @@
 //! Reads records from a file of any format.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use super::partitions::Partition;
 use super::{Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
@@ -16,6 +18,8 @@ pub(super) struct Bad {
     pub(super) text: String,
     /// Whether `text` is the exact and complete content.
     pub(super) exact: bool,
+    /// The content, if it is not UTF-8.
+    pub(super) bytes: Option<Box<[u8]>>,
 }
 
 impl Bad {
@@ -23,7 +27,8 @@ impl Bad {
     pub(super) fn of(why: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, std::borrow::Cow::Borrowed(_));
-        Self { why, text: text.into_owned(), exact }
+        let bytes = (!exact).then(|| bytes.into());
+        Self { why, text: text.into_owned(), exact, bytes }
     }
 }
 
@@ -51,6 +56,8 @@ pub(super) struct FileReading<'a> {
     pub(super) maker: Maker<'a>,
     /// The number of the file.
     pub(super) file: u32,
+    /// The fields that the file's folders name.
+    pub(super) partition: Option<Partition<'a>>,
     /// Bytes of the file that were read.
     pub(super) read: Arc<AtomicU64>,
 }
@@ -80,13 +87,17 @@ impl<F: FileRecords> Reader for FileReader<'_, F> {
             let origin = Origin { unit: self.reading.file, at };
             let refused = match record {
                 Err(refused) => refused,
-                Ok(json) => match self.reading.maker.text(json, origin, into) {
-                    Ok(()) => continue,
-                    Err(why) => Bad { why, text: json.to_owned(), exact: true },
-                },
+                Ok(json) => {
+                    let whole =
+                        self.reading.partition.map_or(Cow::Borrowed(json), |partition| partition.added_to(json));
+                    match self.reading.maker.text(&whole, origin, into) {
+                        Ok(()) => continue,
+                        Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None },
+                    }
+                }
             };
-            let Bad { why, text, exact } = self.records.told(refused);
-            bad.push(Unreadable { origin, key: None, why, text, exact });
+            let Bad { why, text, exact, bytes } = self.records.told(refused);
+            bad.push(Unreadable { origin, key: None, why, text, exact, key_bytes: None, bytes });
         }
         Poll::Ready(Ok(true))
     }

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use storebench_engine::store::{ErrorKind, LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows};
+use storebench_engine::store::{
+    BatchBuf, ErrorKind, LocalFuture, Op, OpKind, OwnedReply, Request, StoreError, ViewRows,
+};
 
 use super::StoreSource;
 use super::pages::{Measured, Page, Pages};
@@ -19,6 +21,9 @@ pub(super) const LARGEST_PAGE: u32 = 5_000;
 /// Most documents in the first page of a range, because documents of earlier ranges may have been smaller. Of documents of
 /// 1 KiB, this is a full page, so that a range begins with no smaller one.
 const LARGEST_FIRST_PAGE: u32 = 1_100;
+
+/// A page that lacks the key that it begins with is asked for so many times.
+const EMPTY_PAGES: u32 = 3;
 
 /// By how much the number of documents in a page may grow from one page to the next.
 const GROWTH: u32 = 8;
@@ -61,6 +66,8 @@ pub(super) struct Scan<'a> {
     source: &'a StoreSource,
     walk: Walk<'a>,
     limit: u32,
+    /// How many pages in a row did not even have the key that they begin with.
+    empty: u32,
     /// Whether the last page had nothing new and was so small that it may not have been the end.
     in_doubt: bool,
     embedded: bool,
@@ -71,7 +78,7 @@ impl<'a> Scan<'a> {
     pub(super) fn new(asker: Asker<'a>, source: &'a StoreSource, walk: Walk<'a>, measured: Measured) -> Self {
         let limit = source.page.load(Ordering::Relaxed).min(LARGEST_FIRST_PAGE);
         let embedded = source.store.capabilities().embedded;
-        Self { asker, source, walk, limit, in_doubt: false, embedded, measured }
+        Self { asker, source, walk, limit, empty: 0, in_doubt: false, embedded, measured }
     }
 
     async fn next(&mut self, page: &mut Page) -> Result<bool, TransferError> {
@@ -110,6 +117,8 @@ impl<'a> Scan<'a> {
             }
         };
         let (first, records, bytes) = rows_of(&reply);
+        page.rows.clear();
+        let rejects = reply.as_reply().rejects.to_vec();
         (page.first, page.rows.rows) = (first, reply.into_rows());
         let rows = page.rows.rows.as_batch();
         let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
@@ -122,6 +131,23 @@ impl<'a> Scan<'a> {
         let last = rows.len().checked_sub(1).and_then(|last| rows.get(last)).map(|(key, _)| key.to_owned());
         if last.is_some() && last.as_deref() == after && rows.len() >= asked as usize {
             return broken("the store returns the same page repeatedly".into());
+        }
+        // The page begins with a key that the last one ended with, so it is not empty unless that document was deleted.
+        self.empty = if rows.is_empty() && after.is_some() && !self.embedded { self.empty + 1 } else { 0 };
+        if self.empty > 0 {
+            if self.empty < EMPTY_PAGES {
+                return Ok(true);
+            }
+            let key = after.unwrap_or_default().to_owned();
+            if self.has(&key).await? {
+                return Err(of_store(
+                    &*self.source.store,
+                    StoreError::Failed(format!(
+                        "{EMPTY_PAGES} pages from the key `{key}` on came back empty, although that document is there, so \
+                         documents would be missed; check for a proxy or cache in between, and use --resume"
+                    )),
+                ));
+            }
         }
         // A server may omit documents that were deleted meanwhile, so only a page without new ones is the end. If it was
         // small, it may have had room for nothing else.
@@ -141,7 +167,22 @@ impl<'a> Scan<'a> {
             self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE.min(GROWTH * documents))) as u32;
             self.source.page.store(self.limit, Ordering::Relaxed);
         }
+        if !rejects.is_empty() {
+            page.without(&rejects);
+        }
         Ok(true)
+    }
+}
+
+impl Scan<'_> {
+    /// Whether a document is in the store now.
+    async fn has(&mut self, key: &str) -> Result<bool, TransferError> {
+        let mut keys = BatchBuf::new();
+        keys.push(key, b"");
+        let op = Op::BulkRead { keys: keys.as_batch() };
+        let request = Request { collection: self.source.options.id(), op, contents: false };
+        let reply = self.asker.ask(|_| request, "could not read a document", |_, _| {}).await?;
+        Ok(reply.as_reply().documents > 0)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 
 use storebench_engine::RealClock;
 use storebench_engine::store::{
-    AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare, Rows,
+    Account, AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare, Rows,
     RowsKind, StoreError, evenly,
 };
 use storebench_study::workload::Body;
@@ -282,6 +282,15 @@ impl Source for StoreSource {
 
     fn store(&self) -> Option<&dyn AnyStore> {
         Some(&*self.store)
+    }
+
+    fn account(&self) -> Option<Account> {
+        if matches!(self.way, Way::Query | Way::View) {
+            return None;
+        }
+        let account = self.store.account(self.options.id()).ok()?;
+        // A walk lists one collection, but a store without collections counts all keys.
+        Some(Account { documents: account.documents.filter(|_| account.evicted.is_none()), ..account })
     }
 
     fn requests(&self) -> Option<RequestKinds> {

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::Target;
+use storebench_engine::Stop;
+
 use super::hash::{self, Seen};
+use super::{Target, interrupted};
 use crate::error::TransferError;
 use crate::format::Format;
 use crate::place::FileLocation;
@@ -28,6 +30,7 @@ impl Target for FileTarget {
         &self,
         _: &Path,
         split: &Split,
+        stop: &Stop,
         wanted: &dyn Fn(&str) -> bool,
         found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
@@ -44,6 +47,9 @@ impl Target for FileTarget {
                 let mut reader = source.open(split, &self.shape).await?;
                 let room = Room { records: 10_000, bytes: 1 << 20 };
                 read_to_end(&mut *reader, room, |chunk| {
+                    if stop.asked() {
+                        return Err(interrupted());
+                    }
                     if let Some(bad) = chunk.bad.first() {
                         return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
                     }

@@ -85,6 +85,7 @@ pub trait Target: Sync {
         &self,
         folder: &Path,
         split: &Split,
+        stop: &Stop,
         wanted: &dyn Fn(&str) -> bool,
         found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError>;
@@ -153,7 +154,7 @@ fn in_parallel<I: Sync, T: Send>(
 ) -> Result<(), TransferError> {
     for some in items.chunks(parallel.max(1) as usize) {
         if stop.asked() {
-            return Err(TransferError::Target("interrupted during verification; use --resume to verify again".into()));
+            return Err(interrupted());
         }
         std::thread::scope(|scope| {
             let threads: Vec<_> = some.iter().map(|item| scope.spawn(|| work(item))).collect();
@@ -163,6 +164,11 @@ fn in_parallel<I: Sync, T: Send>(
         })?;
     }
     Ok(())
+}
+
+/// The error of a verification that was to stop.
+pub(crate) fn interrupted() -> TransferError {
+    TransferError::Target("interrupted during verification; use --resume to verify again".into())
 }
 
 /// Reads some buckets again, key by key, and lists the keys that differ.

@@ -60,7 +60,7 @@ impl Here<'_> {
         while let Some((key, seen)) = spooled.next()? {
             ours.add(key, seen);
         }
-        self.target.read(self.folder, split, &|_| true, &mut |key, seen| theirs.add(key, seen))?;
+        self.target.read(self.folder, split, self.stop, &|_| true, &mut |key, seen| theirs.add(key, seen))?;
         let (written, found) = (ours.count(), theirs.count());
         if self.target.deleted() {
             ours = Sums::new();
@@ -79,7 +79,8 @@ impl Here<'_> {
                 written.push((key.to_owned(), seen));
             }
         }
-        self.target.read(self.folder, split, &wanted, &mut |key, seen| found.push((key.to_owned(), seen)))?;
+        self.target
+            .read(self.folder, split, self.stop, &wanted, &mut |key, seen| found.push((key.to_owned(), seen)))?;
         Ok(Listed { split: split.number, written, found })
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn missing_spools(
 /// The source cannot be read.
 pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
-    let rewritten = request.sink.rewrites();
+    let (rewritten, same) = (request.sink.rewrites(), request.sink.same_keys());
     // Use another name until it is complete: an existing spool counts as complete.
     let mut spool = Spool::begin(&request.folder, split.number)?;
     block_on(async {
@@ -49,7 +49,8 @@ pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places
                 let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
                 if rejected.is_empty() || !is_rejected() {
                     let sent = rewritten(key, body);
-                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), own, nulls))?;
+                    let key = &*same.fold(key);
+                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls))?;
                 }
             }
             Ok(true)

@@ -1,17 +1,19 @@
 //! Looks up written keys in a store.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use storebench_engine::Stop;
 use storebench_engine::store::{AnyStore, BatchBuf, CollectionId, Op, Request};
 
-use super::Target;
 use super::hash::{self, Seen};
 use super::spool::Spooled;
+use super::{Target, interrupted};
 use crate::error::TransferError;
 use crate::retry::Access;
-use crate::runtime::block_on;
+use crate::runtime::{block_on, unless};
 use crate::session::Asker;
 use crate::source::Split;
 
@@ -31,11 +33,12 @@ impl Target for StoreTarget {
         &self,
         folder: &Path,
         split: &Split,
+        stop: &Stop,
         wanted: &dyn Fn(&str) -> bool,
         found: &mut dyn FnMut(&str, Seen),
     ) -> Result<(), TransferError> {
         let mut spooled = Spooled::open(folder, split.number)?;
-        block_on(async {
+        let read = async {
             let mut asker = self.asker().await?;
             let mut keys = BatchBuf::new();
             let mut more = true;
@@ -53,7 +56,8 @@ impl Target for StoreTarget {
                 }
             }
             Ok(())
-        })
+        };
+        block_on(async { unless(|| stop.asked(), read).await.unwrap_or_else(|| Err(interrupted())) })
     }
 
     fn deleted(&self) -> bool {
@@ -97,10 +101,16 @@ impl StoreTarget {
         let reply = asker.ask(|_| request, "could not read back the written documents", |_, _| {}).await?;
         let rows = reply.as_reply().rows.unwrap_or_default();
         // For a key requested twice, some stores return one row and others two.
-        let hashes: HashMap<&str, Seen> =
-            rows.iter().map(|(key, body)| (key, hash::seen(key, body, own, true))).collect();
+        // A store that takes several keys for one may return another of them.
+        let same = self.store.same_keys(self.collection);
+        let seen = |(key, body)| {
+            let key = same.fold(key);
+            let seen = hash::seen(&key, body, own, true);
+            (key, seen)
+        };
+        let hashes: HashMap<Cow<'_, str>, Seen> = rows.iter().map(seen).collect();
         for (key, _) in keys.as_batch().iter() {
-            if let Some(hash) = hashes.get(key) {
+            if let Some(hash) = hashes.get(&same.fold(key)) {
                 found(key, *hash);
             }
         }

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use storebench_engine::store::{
-    BatchBuf, Capabilities, Completions, Description, Layout, MemorySession, MemoryStore, Namespace, Op, OpError,
-    OwnedReply, Prepare, Reject, Reply, Request, Session, SessionOptions, Store, StoreError, Token,
+    Account, BatchBuf, Capabilities, CollectionId, Completions, Description, Layout, MemorySession, MemoryStore,
+    Namespace, Op, OpError, OwnedReply, Prepare, Reject, Reply, Request, SameKeys, Session, SessionOptions, Store,
+    StoreError, Token,
 };
 
 /// What happens to a request.
@@ -23,6 +24,8 @@ pub(super) enum Fate {
     Silent,
     /// It is not applied, but reported as applied.
     Lies,
+    /// These items of a bulk operation are left out, by position. The answer says how many were written.
+    Skips(Vec<usize>),
     /// These items of a bulk operation fail, by position; the others are applied.
     Rejects(Vec<(usize, OpError)>),
 }
@@ -35,11 +38,36 @@ pub(super) struct Faulty {
     memory: MemoryStore,
     decide: Arc<Mutex<Decide>>,
     reserved: &'static [&'static str],
+    remote: bool,
+    same: SameKeys,
+    accounts: Arc<Mutex<Vec<Account>>>,
 }
 
 impl Faulty {
     pub(super) fn new(decide: impl FnMut(&Request<'_>) -> Fate + Send + 'static) -> Self {
-        Self { memory: MemoryStore::new(), decide: Arc::new(Mutex::new(decide)), reserved: &[] }
+        Self {
+            memory: MemoryStore::new(),
+            decide: Arc::new(Mutex::new(decide)),
+            reserved: &[],
+            remote: false,
+            same: SameKeys::Exact,
+            accounts: Arc::default(),
+        }
+    }
+
+    /// Is at the other end of a connection.
+    pub(super) fn remote(self) -> Self {
+        Self { remote: true, ..self }
+    }
+
+    /// Sets which keys the store says are one.
+    pub(super) fn taking(self, same: SameKeys) -> Self {
+        Self { same, ..self }
+    }
+
+    /// Sets what the store counts, each time that it is asked. The last one stays.
+    pub(super) fn counting(self, accounts: &[Account]) -> Self {
+        Self { accounts: Arc::new(Mutex::new(accounts.iter().rev().cloned().collect())), ..self }
     }
 
     /// Sets the members that the store reserves for itself.
@@ -117,7 +145,18 @@ impl Session for FaultySession {
                 let answer = self.but(request, failing);
                 out.complete(token, answer.as_ref().map(OwnedReply::as_reply).map_err(Clone::clone));
             }
-            Fate::Lies => out.complete(token, Ok(Reply::written(1))),
+            Fate::Lies => {
+                let items = match request.op {
+                    Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } => items.len(),
+                    _ => 1,
+                };
+                out.complete(token, Ok(Reply::written(items)));
+            }
+            Fate::Skips(skipped) => {
+                let none = skipped.into_iter().map(|item| (item, OpError::unsupported())).collect();
+                let answer = self.but(request, none).map(|answer| answer.rejects(Vec::new()));
+                out.complete(token, answer.as_ref().map(OwnedReply::as_reply).map_err(Clone::clone));
+            }
             Fate::Silent => self.memory.submit(request, token, &mut ignored),
         }
     }
@@ -149,7 +188,16 @@ impl Store for Faulty {
         Store::describe(&self.memory)
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { reserved_members: self.reserved, ..Store::capabilities(&self.memory) }
+        let can = Store::capabilities(&self.memory);
+        Capabilities { reserved_members: self.reserved, embedded: can.embedded && !self.remote, ..can }
+    }
+    fn account(&self, _: CollectionId) -> Result<Account, StoreError> {
+        let mut accounts = self.accounts.lock().unwrap();
+        let last = accounts.len() == 1;
+        Ok(if last { accounts.last().cloned() } else { accounts.pop() }.unwrap_or_default())
+    }
+    fn same_keys(&self, _: CollectionId) -> SameKeys {
+        self.same
     }
     fn inspect(&self) -> Result<Namespace, StoreError> {
         Store::inspect(&self.memory)

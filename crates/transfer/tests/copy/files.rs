@@ -197,3 +197,51 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
     assert_eq!(written, 60_000);
     assert_eq!(contents(&store), sorted(&lines(60_000)));
 }
+
+#[test]
+fn fields_that_folders_name_are_part_of_each_record() {
+    let lab = Lab { verify: true, ..Lab::new() };
+    for (folder, line) in
+        [("year=2024/month=01", r#"{"_id":"a","n":1}"#), ("year=2025/month=02", r#"{"_id":"b","year":"own"}"#)]
+    {
+        std::fs::create_dir_all(lab.path(folder)).unwrap();
+        lab.write(&format!("{folder}/f.jsonl"), line);
+    }
+    let paths = [lab.path("year=2024/month=01/f.jsonl"), lab.path("year=2025/month=02/f.jsonl")];
+    for (partitions, expected) in [
+        (true, [r#"{"_id":"a","n":1,"year":2024,"month":"01"}"#, r#"{"_id":"b","year":"own","month":"02"}"#]),
+        (false, [r#"{"_id":"a","n":1}"#, r#"{"_id":"b","year":"own"}"#]),
+    ] {
+        let options = FileSourceOptions { partitions, ..FileSourceOptions::default() };
+        let source = FileSource::open(&paths, options).unwrap();
+        assert_eq!(source.partitions().len(), if partitions { 2 } else { 0 });
+        let name = format!("out-{partitions}.jsonl");
+        assert!(lab.copy(&source, &file_sink(&lab, &name)).unwrap().verified.unwrap().equal);
+        assert_eq!(sorted(&std::fs::read_to_string(lab.path(&name)).unwrap()), expected);
+    }
+}
+
+#[test]
+fn byte_order_marks_and_frames_to_skip_are_skipped() {
+    let lab = Lab::new();
+    let zstd = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+    // As pzstd writes it: before each frame, one to skip that holds its size.
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4][..], &zstd(b"{\"_id\":\"1\"}\n")].concat();
+    for (name, content) in [
+        ("a.json", b"\xef\xbb\xbf[{\"_id\":\"1\"}]".to_vec()),
+        ("b.json", b"\xef\xbb\xbf \n [ {\"_id\":\"1\"} ]".to_vec()),
+        ("c.jsonl.zst", skipped.repeat(1)),
+        ("d.jsonl.zst", [skipped.clone(), [&[0x5f, 0x2a, 0x4d, 0x18, 0, 0, 0, 0][..], &zstd(b"")].concat()].concat()),
+    ] {
+        let source = files(&[&lab.write(name, content)]);
+        let report = lab.copy(&source, &file_sink(&lab, &format!("out-{name}.jsonl"))).unwrap();
+        assert_eq!((report.counts.written, report.counts.rejected, report.damaged.len()), (1, 0, 0), "{name}");
+        assert_eq!(std::fs::read_to_string(lab.path(&format!("out-{name}.jsonl"))).unwrap(), "{\"_id\":\"1\"}\n");
+    }
+    // Neither a mark alone nor in the middle is an array.
+    for content in [&b"\xef\xbb\xbf"[..], b"\xef\xbb", b" \xef\xbb\xbf[]", b"\xef\xbb\xbf{}"] {
+        lab.copy(&files(&[&lab.write("e.json", content)]), &file_sink(&lab, "e.jsonl")).unwrap_err();
+        let _ = std::fs::remove_dir_all(lab.path("copy"));
+        let _ = std::fs::remove_dir_all(lab.path(".e.jsonl.parts"));
+    }
+}

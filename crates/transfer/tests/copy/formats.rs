@@ -320,8 +320,7 @@ fn a_table_of_texts_keeps_what_does_not_fit_and_every_digit() {
     ];
     assert_eq!(std::fs::read_to_string(lab.path("a.csv")).unwrap(), rows.join("\n"));
     let types = "l=json,o=json,_more=overflow".parse().unwrap();
-    let source =
-        FileSource::open(&[lab.path("a.csv")], FileSourceOptions { format: None, types, delimiter: None }).unwrap();
+    let source = FileSource::open(&[lab.path("a.csv")], FileSourceOptions { types, ..Default::default() }).unwrap();
     lab.copy(&source, &file_sink(&lab, "out.jsonl")).unwrap();
     assert_eq!(std::fs::read_to_string(lab.path("out.jsonl")).unwrap(), lines.join("\n"));
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod by_record;
+mod counted;
 mod cut;
 mod damage;
 mod expiries;

@@ -136,3 +136,142 @@ fn tables_that_are_cut_off_or_none_are_told() {
         let _ = std::fs::remove_dir_all(lab.path("copy"));
     }
 }
+
+/// An INT96 time: nanoseconds of a Julian day.
+fn int96(day_of_1970: i64, nanos: u64) -> parquet::data_type::Int96 {
+    let mut time = parquet::data_type::Int96::new();
+    time.set_data(nanos as u32, (nanos >> 32) as u32, (day_of_1970 + 2_440_588) as u32);
+    time
+}
+
+#[test]
+fn int96_times_are_right_at_both_ends_of_every_range() {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int96Type};
+    use parquet::file::writer::SerializedFileWriter;
+
+    const DAY: u64 = 86_400_000_000_000;
+    let cases = [
+        (0, 0, Some("1970-01-01T00:00:00")),
+        (17_848, 61_870_000_000_001, Some("2018-11-13T17:11:10.000000001")),
+        // The first and last nanoseconds in 64 bits, and their neighbours.
+        (-106_752, 763_145_224_192, Some("1677-09-21T00:12:43.145224192")),
+        (-106_752, 763_145_224_191, Some("1677-09-21T00:12:43.145224")),
+        (106_751, 85_636_854_775_807, Some("2262-04-11T23:47:16.854775807")),
+        (106_751, 85_636_854_775_808, Some("2262-04-11T23:47:16.854775")),
+        // What pipelines use for never and for the beginning of all time.
+        (2_932_896, DAY - 1_000_000_000, Some("9999-12-31T23:59:59")),
+        (2_932_896, DAY - 1, Some("9999-12-31T23:59:59.999999")),
+        (-135_140, 0, Some("1600-01-01T00:00:00")),
+        (-719_162, 0, Some("0001-01-01T00:00:00")),
+        // Microseconds wrap around here too.
+        (200_000_000, 0, None),
+        (-2_000_000_000, 0, None),
+    ];
+    let lab = Lab::new();
+    let path = lab.path("i96.parquet");
+    let schema = "message m { required binary _id (UTF8); required int96 t; \
+                  required group l (LIST) { repeated group list { required int96 element; } } }";
+    let schema = parquet::schema::parser::parse_message_type(schema).unwrap();
+    let mut file = SerializedFileWriter::new(File::create(&path).unwrap(), Arc::new(schema), Arc::default()).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let keys: Vec<ByteArray> = (0..cases.len()).map(|n| ByteArray::from(format!("{n:02}").into_bytes())).collect();
+    let times: Vec<_> = cases.iter().map(|(day, nanos, _)| int96(*day, *nanos)).collect();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<ByteArrayType>().write_batch(&keys, None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
+    column.close().unwrap();
+    // Lists of an ordinary time and the one above.
+    let twos: Vec<_> = times.iter().flat_map(|time| [int96(1, 0), *time]).collect();
+    let (definition, repetition) = (vec![1; twos.len()], [0, 1].repeat(times.len()));
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int96Type>().write_batch(&twos, Some(&definition), Some(&repetition)).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    file.close().unwrap();
+
+    let report = lab.copy(&files(&[&path]), &file_sink(&lab, "o.jsonl")).unwrap();
+    let found: Vec<Value> = std::fs::read_to_string(lab.path("o.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let expected: Vec<Value> = cases
+        .iter()
+        .enumerate()
+        .filter_map(|(n, (_, _, time))| {
+            Some(json!({"_id": format!("{n:02}"), "t": (*time)?, "l": ["1970-01-02T00:00:00", (*time)?]}))
+        })
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!((report.counts.written, report.counts.rejected), (10, 2));
+    assert!(lab.rejects().iter().all(|reject| reject.why.contains("a time out of range")), "{:?}", lab.rejects());
+}
+
+#[test]
+fn times_and_numbers_are_right_at_both_ends_of_their_types() {
+    use arrow_array::{Date64Array, Int64Array, TimestampNanosecondArray};
+
+    let (least, most) = (i64::MIN, i64::MAX);
+    // The last microsecond of year 9999, the first of year 1, and what no calendar holds.
+    let (first, last) = (-62_135_596_800_000_000, 253_402_300_799_999_999);
+    let columns: Vec<(&str, ArrayRef, [Value; 2])> = vec![
+        ("i", Arc::new(Int64Array::from(vec![least, most])), [json!(least), json!(most)]),
+        (
+            "ns",
+            Arc::new(TimestampNanosecondArray::from(vec![least, most])),
+            [json!("1677-09-21T00:12:43.145224192"), json!("2262-04-11T23:47:16.854775807")],
+        ),
+        (
+            "us",
+            Arc::new(TimestampMicrosecondArray::from(vec![first, last])),
+            [json!("0001-01-01T00:00:00"), json!("9999-12-31T23:59:59.999999")],
+        ),
+        (
+            "ms",
+            Arc::new(TimestampMillisecondArray::from(vec![first / 1_000, last / 1_000])),
+            [json!("0001-01-01T00:00:00"), json!("9999-12-31T23:59:59.999")],
+        ),
+        (
+            "s",
+            Arc::new(TimestampSecondArray::from(vec![first / 1_000_000, last / 1_000_000])),
+            [json!("0001-01-01T00:00:00"), json!("9999-12-31T23:59:59")],
+        ),
+        ("d", Arc::new(Date32Array::from(vec![-719_162, 2_932_896])), [json!("0001-01-01"), json!("9999-12-31")]),
+        (
+            "d64",
+            Arc::new(Date64Array::from(vec![first / 1_000, last / 1_000])),
+            [json!("0001-01-01T00:00:00"), json!("9999-12-31T23:59:59.999")],
+        ),
+        (
+            "dec",
+            Arc::new(
+                Decimal128Array::from(vec![-(10_i128.pow(38) - 1), 10_i128.pow(38) - 1])
+                    .with_precision_and_scale(38, 2)
+                    .unwrap(),
+            ),
+            [
+                serde_json::from_str("-999999999999999999999999999999999999.99").unwrap(),
+                serde_json::from_str("999999999999999999999999999999999999.99").unwrap(),
+            ],
+        ),
+    ];
+    let keys: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let all = [("_id", keys)].into_iter().chain(columns.iter().map(|(name, column, _)| (*name, Arc::clone(column))));
+    let batch = RecordBatch::try_from_iter(all).unwrap();
+    let lab = Lab::new();
+    let path = lab.path("ends.parquet");
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    lab.copy(&files(&[&path]), &file_sink(&lab, "o.jsonl")).unwrap();
+    let text = std::fs::read_to_string(lab.path("o.jsonl")).unwrap();
+    for (row, line) in text.lines().enumerate() {
+        let found: Value = serde_json::from_str(line).unwrap();
+        for (name, _, expected) in &columns {
+            assert_eq!(found[*name], expected[row], "{name}");
+        }
+    }
+    assert_eq!(text.lines().count(), 2);
+}

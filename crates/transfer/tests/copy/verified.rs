@@ -123,3 +123,87 @@ fn what_could_not_be_read_for_now_is_not_missing() {
         }
     }
 }
+
+/// Every way to name the key and to carry it in a file: what is written is what is compared.
+#[test]
+fn a_sound_copy_is_verified_by_every_key_rule_format_and_projection() {
+    use storebench_transfer::{Infer, infer_columns};
+
+    let text = concat!(
+        r#"{"_id":"a","id":"1","v":1,"t":"x"}"#,
+        "\n",
+        r#"{"id":"2","_id":"b","v":{"_id":"inner"},"t":"_id"}"#,
+        "\n",
+        r#"{"v":3,"t":"\u005fid","\u005fid":"c","id":"3"}"#,
+        "\n",
+    );
+    let lab = Lab::new();
+    let lines = lab.write("s.jsonl", text);
+    let shape = |rule: Option<&str>| Shape::new(rule.map(|rule| rule.parse().unwrap()), "test");
+    let infer = |source: &dyn Source, shape: &Shape, format, field| {
+        infer_columns(source, &source.splits(1).unwrap(), shape, &Infer::new(format, Some(field))).unwrap()
+    };
+    let sink = |lab: &Lab, name: &str, columns, field: &str| {
+        let folder = name.ends_with('/');
+        FileSink::open(FileSinkOptions {
+            place: Some(lab.path(name).into()),
+            folder,
+            parts: lab.path(&format!(".{name}.parts")),
+            format: Format::of_name(name.trim_end_matches('/')),
+            columns,
+            packing: Packing::of_name(name),
+            key_field: Some(field.to_owned()),
+            fresh: true,
+            replace: true,
+        })
+        .unwrap()
+    };
+    // The same records in a table, and in a store.
+    let columns = infer(&files(&[&lines]), &shape(None), Format::Parquet, "_id");
+    lab.copy(&files(&[&lines]), &sink(&lab, "s.parquet", columns, "_id")).unwrap();
+    let store = memory();
+    lab.copy(&files(&[&lines]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let table = lab.path("s.parquet");
+    let sources: [&dyn Source; 3] = [&files(&[&lines]), &files(&[&table]), &store_source(&store)];
+    let projections = [
+        Projection::default(),
+        Projection { without: Some("_id".parse().unwrap()), ..Projection::default() },
+        Projection { only: Some("v,_id".parse().unwrap()), ..Projection::default() },
+        Projection { renames: Some("_id=old".parse().unwrap()), ..Projection::default() },
+        Projection { renames: Some("id=_id,_id=id".parse().unwrap()), ..Projection::default() },
+        Projection { renames: Some("v=key".parse().unwrap()), ..Projection::default() },
+    ];
+    let mut whole = 0;
+    for (number, source) in sources.into_iter().enumerate() {
+        for rule in [None, Some("_id"), Some("{_id}"), Some("x{_id}"), Some("id"), Some("{id}"), Some("{seq}")] {
+            for projection in &projections {
+                let is_whole = *projection == Projection::default();
+                let names = if is_whole { &["o.jsonl", "o.parquet", "o.json", "o.jsonl/"][..] } else { &["o.jsonl"] };
+                for field in if is_whole { &["_id", "id", "key", "a\"b/é"][..] } else { &["_id"] } {
+                    for name in if *field == "_id" { names } else { &names[..2] } {
+                        let case = format!("source {number}, {rule:?}, {projection:?}, {field}, {name}");
+                        let lab = Lab { parallel: 1, ..verifying() };
+                        let shape = shape(rule).with_projection(projection.clone());
+                        let format = Format::of_name(name.trim_end_matches('/'));
+                        let columns = if format.has_columns() {
+                            infer(source, &shape, format, field)
+                        } else {
+                            Columns::default()
+                        };
+                        let report = lab.copy_shaped(source, &sink(&lab, name, columns, field), &shape);
+                        let report = report.unwrap_or_else(|e| panic!("{case}: {e}"));
+                        assert_eq!(report.counts.written + report.counts.rejected, report.counts.read, "{case}");
+                        assert!(report.verified.as_ref().unwrap().equal, "{case}: {report:?}");
+                        whole += usize::from(report.counts.written == 3);
+                    }
+                }
+                let shape = shape(rule).with_projection(projection.clone());
+                let report = verifying().copy_shaped(source, &store_sink(&memory(), Verb::Upsert), &shape);
+                let is_sound = report.as_ref().is_ok_and(|r| r.verified.as_ref().unwrap().equal);
+                assert!(is_sound, "source {number}, {rule:?}, {projection:?}, into a store: {report:?}");
+            }
+        }
+    }
+    // So that the test does not pass by rejecting everything.
+    assert!(whole > 150, "{whole}");
+}

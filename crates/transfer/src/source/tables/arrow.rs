@@ -2,12 +2,11 @@
 
 use std::io::{BufReader, Cursor, Read};
 
-use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use parquet::file::reader::Length;
 
 use super::arrow_lengths::{Checked, check_file};
-use super::batches::{BatchRecords, Marks, failure};
+use super::batches::{BatchRecords, Marks, ReadBatch, failure};
 use super::guard::guard;
 use crate::error::TransferError;
 use crate::place::{Chunks, InspectedFile, Seekable};
@@ -62,7 +61,8 @@ pub(super) fn read(found: &InspectedFile, part: u32) -> Result<BatchRecords, Tra
     })?;
     reader.set_index(first).map_err(|e| TransferError::Damaged(format!("{name}, batch {first}: {e}")))?;
     let marks = Marks::of(&reader.schema());
-    let batches = reader.take(each).map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
+    let batches =
+        reader.take(each).map(move |batch| batch.map(ReadBatch::from).map_err(|e| (chunks.failure(), e.to_string())));
     Ok(BatchRecords::new(Box::new(batches), marks, name, first_row(part)))
 }
 
@@ -118,11 +118,11 @@ impl Stream {
 }
 
 impl Iterator for Stream {
-    type Item = Result<RecordBatch, (Option<TransferError>, String)>;
+    type Item = Result<ReadBatch, (Option<TransferError>, String)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.reader.next() {
-            Some(batch) => Some(batch.map_err(|e| (failure(&e), e.to_string()))),
+            Some(batch) => Some(batch.map(ReadBatch::from).map_err(|e| (failure(&e), e.to_string()))),
             None => self.footer.take().and_then(|name| self.end(&name).err()).map(Err),
         }
     }

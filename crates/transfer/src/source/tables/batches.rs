@@ -9,7 +9,8 @@ use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::guard::guard;
-use super::outside_json::{OutsideJson, is_outside};
+use super::int96::{CoarseRows, Times};
+use super::outside_json::{OUTSIDE, OutsideJson, is_outside};
 use crate::columns_arrow::{FILE_MARK, FileMark};
 use crate::error::TransferError;
 use crate::shape::members;
@@ -21,7 +22,20 @@ pub(super) const ROWS: usize = 1_024;
 const MOST_EMPTY: usize = 1 << 24;
 
 /// Batches as they are read. An error is either an error of the file's place, or a message of the format's reader.
-pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, (Option<TransferError>, String)>>>;
+pub(super) type Batches = Box<dyn Iterator<Item = Result<ReadBatch, (Option<TransferError>, String)>>>;
+
+/// A batch as it was read.
+pub(super) struct ReadBatch {
+    pub(super) rows: RecordBatch,
+    /// The same rows with coarser times, if the times of some are out of range.
+    pub(super) coarse: Option<CoarseRows>,
+}
+
+impl From<RecordBatch> for ReadBatch {
+    fn from(rows: RecordBatch) -> Self {
+        Self { rows, coarse: None }
+    }
+}
 
 /// Metadata of files that Storebench wrote.
 pub(super) struct Marks {
@@ -38,6 +52,36 @@ impl Marks {
     }
 }
 
+impl Marks {
+    /// Writes rows as JSON lines, into the memory of others.
+    fn lines(&self, rows: &RecordBatch, into: String) -> Result<String, String> {
+        let mut lines = into.into_bytes();
+        lines.clear();
+        let encoders = OutsideJson { whole_as_integers: self.ours };
+        let mut writer =
+            WriterBuilder::new().with_encoder_factory(Arc::new(encoders)).build::<_, LineDelimited>(&mut lines);
+        guard(|| writer.write(rows).and_then(|()| writer.finish()))?.map_err(|e| e.to_string())?;
+        // Checking all lines at once is many times faster than line by line.
+        simdutf8::basic::from_utf8(&lines).map_err(|e| e.to_string())?;
+        // SAFETY: it was just validated as UTF-8.
+        Ok(unsafe { String::from_utf8_unchecked(lines) })
+    }
+}
+
+/// Takes each row from the conversion that holds its times.
+fn with_coarse_times(fine: &str, coarse: &str, times: &[Times]) -> String {
+    let mut out = String::with_capacity(fine.len());
+    for ((fine, coarse), times) in fine.lines().zip(coarse.lines()).zip(times) {
+        out.push_str(match times {
+            Times::Fine => fine,
+            Times::Coarse => coarse,
+            Times::Outside => OUTSIDE,
+        });
+        out.push('\n');
+    }
+    out
+}
+
 /// The error of the underlying input, if Arrow wraps one.
 pub(super) fn failure(error: &ArrowError) -> Option<TransferError> {
     match error {
@@ -49,6 +93,7 @@ pub(super) fn failure(error: &ArrowError) -> Option<TransferError> {
 /// The batch that is being returned.
 struct Batch {
     rows: RecordBatch,
+    coarse: Option<CoarseRows>,
     /// The number of rows already returned.
     at: usize,
     /// Columns that hold JSON as text.
@@ -77,16 +122,19 @@ impl BatchRecords {
     }
 
     /// Separates the columns that hold JSON as text from the others.
-    fn begin(&self, mut rows: RecordBatch) -> Batch {
+    fn begin(&self, ReadBatch { mut rows, mut coarse }: ReadBatch) -> Batch {
         let mut take = |name: &str| {
             let position = rows.schema().index_of(name).ok()?;
             let text = rows.column(position).data_type() == &DataType::Utf8;
+            if let Some(coarse) = coarse.as_mut().filter(|_| text) {
+                coarse.rows.remove_column(position);
+            }
             text.then(|| rows.remove_column(position))
         };
         let overflow = self.marks.mark.overflow.as_deref().and_then(&mut take);
         let json = &self.marks.mark.json;
         let json = json.iter().filter_map(|name| take(name).map(|column| (name.clone(), column))).collect();
-        Batch { rows, at: 0, json, overflow }
+        Batch { rows, coarse, at: 0, json, overflow }
     }
 
     /// Converts the next rows to JSON lines. Returns false at the end.
@@ -96,29 +144,24 @@ impl BatchRecords {
             Some(rest) => rest,
             None => match guard(|| self.batches.next()).map_err(&broken)? {
                 None => return Ok(false),
-                Some(rows) => {
-                    let rows = rows.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?;
+                Some(read) => {
+                    let read = read.map_err(|(place, what)| place.unwrap_or_else(|| broken(what)))?;
+                    let rows = &read.rows;
                     if rows.num_rows() > MOST_EMPTY && rows.get_array_memory_size() < rows.num_rows() / 8 {
                         return Err(broken(format!("it has {} rows but no data", rows.num_rows())));
                     }
-                    self.begin(rows)
+                    self.begin(read)
                 }
             },
         };
         let rows = ROWS.min(batch.rows.num_rows() - batch.at);
-        let mut lines = std::mem::take(&mut self.lines).into_bytes();
-        lines.clear();
+        let lines = std::mem::take(&mut self.lines);
         self.at = 0;
-        let encoders = OutsideJson { whole_as_integers: self.marks.ours };
-        let mut writer =
-            WriterBuilder::new().with_encoder_factory(Arc::new(encoders)).build::<_, LineDelimited>(&mut lines);
-        let written = guard(|| writer.write(&batch.rows.slice(batch.at, rows)).and_then(|()| writer.finish()))
-            .map_err(&broken)?;
-        written.map_err(|e| broken(e.to_string()))?;
-        // Checking all lines at once is many times faster than line by line.
-        simdutf8::basic::from_utf8(&lines).map_err(|e| broken(e.to_string()))?;
-        // SAFETY: it was just validated as UTF-8.
-        self.lines = unsafe { String::from_utf8_unchecked(lines) };
+        self.lines = self.marks.lines(&batch.rows.slice(batch.at, rows), lines).map_err(&broken)?;
+        if let Some(coarse) = &batch.coarse {
+            let others = self.marks.lines(&coarse.rows.slice(batch.at, rows), String::new()).map_err(&broken)?;
+            self.lines = with_coarse_times(&self.lines, &others, &coarse.times[batch.at..]);
+        }
         if batch.overflow.is_some() || !batch.json.is_empty() {
             self.lines = batch.merged(&self.lines);
         }

@@ -4,6 +4,7 @@ mod arrow;
 mod arrow_lengths;
 mod batches;
 mod guard;
+mod int96;
 mod outside_json;
 mod parquet;
 

@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 use crate::columns::write_double;
 
 /// JSON does not contain this outside of strings, and its strings contain no bare NUL.
-const OUTSIDE: &str = "\0outside of JSON\0";
+pub(super) const OUTSIDE: &str = "\0outside of JSON\0";
 
 /// Whether a line contains such a value.
 pub(super) fn is_outside(line: &str) -> bool {

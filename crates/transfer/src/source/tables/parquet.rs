@@ -6,9 +6,11 @@ use std::path::Path;
 
 use arrow_json::LineDelimitedWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
 
-use super::batches::{BatchRecords, Marks, ROWS};
+use super::batches::{BatchRecords, Marks, ROWS, ReadBatch};
 use super::guard::guard;
+use super::int96::CoarseTimes;
 use crate::error::TransferError;
 use crate::place::{Chunks, InspectedFile};
 
@@ -42,9 +44,19 @@ pub(super) fn read(found: &InspectedFile, group: u32) -> Result<BatchRecords, Tr
     let name = found.place.to_string();
     let marks = Marks::of(reader.schema());
     let damaged = |e: String| TransferError::Damaged(format!("{name}, row group {group}: {e}"));
-    let build = || reader.with_row_groups(vec![group as usize]).with_batch_size(ROWS).build();
-    let batches = guard(build).map_err(&damaged)?.map_err(|e| damaged(e.to_string()))?;
-    let batches = batches.map(move |batch| batch.map_err(|e| (chunks.failure(), e.to_string())));
+    let build = || {
+        let coarse = CoarseTimes::open(&reader, &chunks, group as usize, ROWS)?;
+        Ok((coarse, reader.with_row_groups(vec![group as usize]).with_batch_size(ROWS).build()?))
+    };
+    let built = guard(build).map_err(&damaged)?;
+    let (mut coarse, batches) = built.map_err(|e: ParquetError| damaged(e.to_string()))?;
+    let batches = batches.map(move |batch| {
+        let read = batch.and_then(|rows| {
+            let coarse = coarse.as_mut().map_or(Ok(None), |coarse| coarse.next(&rows))?;
+            Ok(ReadBatch { rows, coarse })
+        });
+        read.map_err(|e| (chunks.failure(), e.to_string()))
+    });
     Ok(BatchRecords::new(Box::new(batches), marks, name, before))
 }
 

@@ -1,0 +1,73 @@
+//! What a store itself says about a collection: how many documents, what it removes by itself, which keys it takes for one.
+
+use std::borrow::Cow;
+
+/// What a store itself counts about a collection. Figures that it does not keep are `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Documents, without Storebench's marker. Where a store counts no single collection, those of all of them.
+    /// Documents whose time had come may count as still there.
+    pub documents: Option<u64>,
+    /// Documents that the store removed by itself since it started, to free memory.
+    pub evicted: Option<u64>,
+    /// The setting by which it does so, if it has one and a limit is set: `maxmemory 8 MB with allkeys-lru`.
+    pub evicts: Option<String>,
+    /// What is stored beside the documents and is not read with them: how many, and what.
+    pub beside: Vec<(u64, &'static str)>,
+}
+
+/// Which keys are one key in a collection: a second document with such a key replaces the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SameKeys {
+    /// Only equal ones.
+    #[default]
+    Exact,
+    /// Those that differ only in upper and lower case.
+    AnyCase,
+    /// The same, only of ASCII letters.
+    AnyAsciiCase,
+    /// Those that differ only in spaces at their end.
+    Padded,
+    /// Those that are the same whole number.
+    Integer,
+    /// Those that are the same UUID.
+    Uuid,
+}
+
+impl SameKeys {
+    /// The text that stands for a key: the same for all keys that are one.
+    pub fn fold(self, key: &str) -> Cow<'_, str> {
+        match self {
+            Self::Exact => Cow::Borrowed(key),
+            Self::AnyCase => Cow::Owned(key.to_lowercase()),
+            Self::AnyAsciiCase => Cow::Owned(key.to_ascii_lowercase()),
+            Self::Padded => Cow::Borrowed(key.trim_end_matches(' ')),
+            Self::Integer => key.trim().parse::<i64>().map_or(Cow::Borrowed(key), |number| number.to_string().into()),
+            Self::Uuid => key.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_one_have_the_same_text() {
+        for (same, keys, other) in [
+            (SameKeys::Exact, ["K1", "K1"], "k1"),
+            (SameKeys::AnyCase, ["KÖ1", "kö1"], "ko1"),
+            (SameKeys::AnyAsciiCase, ["KÖ1", "kÖ1"], "kö1"),
+            (SameKeys::Padded, ["a", "a  "], " a"),
+            (SameKeys::Integer, ["1", " +01"], "11"),
+            (
+                SameKeys::Uuid,
+                ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "{a0eebc99-9c0b4ef8-bb6d-6bb9bd380a11}"],
+                "b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+            ),
+        ] {
+            assert_eq!(same.fold(keys[0]), same.fold(keys[1]), "{same:?}");
+            assert_ne!(same.fold(keys[0]), same.fold(other), "{same:?}");
+        }
+    }
+}
