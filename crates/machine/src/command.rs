@@ -97,7 +97,7 @@ mod tests {
         let mark = format!("600.{}", std::process::id());
         let line = format!("sleep {mark} & sleep {mark}");
         let failed = run_command(&line, Duration::from_millis(300), &|| false).unwrap_err();
-        assert!(failed.contains("did not finish within 300ms"), "{failed}");
+        assert!(failed.contains("did not finish within 0.3 s"), "{failed}");
         let asked = run_command(&line, Duration::from_secs(600), &|| true).unwrap_err();
         assert!(asked.contains("on request"), "{asked}");
         let running = Command::new("pgrep").args(["-f", &format!("sleep {mark}")]).output().unwrap();

@@ -208,7 +208,7 @@ fn a_command_that_hangs_is_killed_and_says_what_it_said_last() {
         server.start().unwrap();
         let began = Instant::now();
         let Err(Problem::Command { why, said, .. }) = step(&mut server) else { panic!("it hangs") };
-        assert!(why.contains("did not finish within 300ms") && said == "I wait for nobody", "{why} {said}");
+        assert!(why.contains("did not finish within 0.3 s") && said == "I wait for nobody", "{why} {said}");
         assert!(began.elapsed() < Duration::from_secs(60));
         let number: u32 = fs::read_to_string(lab.path("pid")).unwrap().trim().parse().unwrap();
         assert_eq!(Pid::of(number), None, "it was killed");
@@ -218,7 +218,7 @@ fn a_command_that_hangs_is_killed_and_says_what_it_said_last() {
         spec.ready_within = Duration::from_millis(200);
     });
     let failed = server.start().unwrap_err().to_string();
-    assert!(failed.contains("did not finish within 200ms") && !server.is_started(), "{failed}");
+    assert!(failed.contains("did not finish within 0.2 s") && !server.is_started(), "{failed}");
 }
 
 #[test]

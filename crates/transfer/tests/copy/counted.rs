@@ -114,7 +114,7 @@ fn a_page_without_the_key_that_it_begins_with_is_asked_for_again_and_then_an_err
     for (empty_pages, fails) in [(1, false), (2, false), (1_000, true)] {
         let mut pages = 0;
         let store = Faulty::new(move |request| match request.op {
-            Op::Scan { start, .. } if start == "k000099" => {
+            Op::Scan { start: "k000099", .. } => {
                 pages += 1;
                 // A success without rows.
                 if pages <= empty_pages { Fate::Lies } else { Fate::Done }
