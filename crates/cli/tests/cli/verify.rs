@@ -72,7 +72,7 @@ fn verifying_changes_nothing() {
 fn there_must_be_something_to_verify() {
     let cli = Cli::with_study();
     for (url, code, says) in [
-        ("sqlite:none.db", 3, "nothing to verify at sqlite:none.db"),
+        ("sqlite:none.db", 2, "sqlite:none.db: there is no such file or folder"),
         ("memory:", 3, "nothing to verify at memory:"),
         ("null:", 2, "keeps nothing"),
         ("sqlit:x.db", 2, "did you mean `sqlite`"),

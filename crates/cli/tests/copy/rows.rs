@@ -210,6 +210,7 @@ fn rows_of_a_query_of_sqlite_become_records() {
         let done = copy(query, &["--key", "a"]);
         assert!(done.code == 2 && done.err.contains(told), "{query}: {done:?}");
     }
+    std::fs::create_dir(cli.path("f")).unwrap();
     let fjall = cli.run_args(&["copy", "fjall:f", "out.jsonl", "--force", "--query", "SELECT 1"]);
     assert!(fjall.code == 2 && fjall.err.contains("does not support --query"), "{fjall:?}");
 }

@@ -277,7 +277,7 @@ fn clusters(stage: &Stage) {
 fn clusters_cases() -> Vec<Case> {
     // The second part finds the store that the first one has prepared.
     vec![Case::of("storebench run study.toml --part 2/8").before(
-        "now=$(date +%s); storebench run study.toml --part 1/8 --out parts --start-at @$((now + 3)) --start-at mixed=@$((now + 5))",
+        "now=$(date +%s); storebench run study.toml --part 1/8 --out parts --start-at @$((now + 10)) --start-at mixed=@$((now + 12))",
     )]
 }
 
