@@ -399,8 +399,8 @@ fn a_store_that_is_started_cold_rests_and_compacts_tells_how_long_that_took() {
     assert!(rest["ops"].as_object().unwrap().is_empty() && rest["warm_up"] == true, "{rest}");
     assert!(after["compact_ns"].as_u64().unwrap() > 0 && after["settled"] == true, "{after}");
     assert!(after["disk_peak_bytes"].as_u64().unwrap() >= after["disk_bytes"].as_u64().unwrap(), "{after}");
-    let text = cli.run("run rest.toml -q --full").out;
-    assert!(text.contains("rest: no operations are sent · compacted in "), "{text}");
+    let text = cli.run("run rest.toml -q --full").words();
+    assert!(text.contains("rest: no operations are sent · compacted in"), "{text}");
     nothing_left(&cli);
 }
 
@@ -418,7 +418,7 @@ fn a_pause_is_seen_as_long_as_it_lasts() {
     assert!(pause["unavailable_ns"].as_u64().unwrap() >= 590_000_000, "{pause}");
     assert_eq!(steady(&result)["ledger"]["lost"], 0);
     nothing_left(&cli);
-    let text = cli.run("run pause.toml -q --full").out;
+    let text = cli.run("run pause.toml -q --full").words();
     assert!(text.contains("pause at ") && text.contains("no operation was answered for"), "{text}");
 }
 

@@ -444,5 +444,5 @@ fn stores_beside_each_other() {
     }
     assert_eq!(all.of(["crowded", "steady", "read", "response p99"]).0, "∞");
     assert!(all.of(["file", "load", "all", "on disk"]).1 >= 3);
-    assert!(done.out.contains("times count operations that failed or were not answered"), "{}", done.out);
+    assert!(done.words().contains("times count operations that failed or were not answered"), "{}", done.out);
 }

@@ -124,5 +124,9 @@ fn a_check_on_a_store_compares_indexes_and_reads_and_leaves_nothing() {
     let several = cli.run("infer orders.jsonl orders.jsonl --check --store memory:");
     assert!(several.code == 2 && several.err.contains("--store takes one sample file"), "{}", several.err);
     let memory = cli.run("infer orders.jsonl --check --store memory:").code(0);
-    assert!(memory.out.contains("their sizes are not compared") && memory.out.contains("read, p99"), "{}", memory.out);
+    assert!(
+        memory.words().contains("their sizes are not compared") && memory.words().contains("read, p99"),
+        "{}",
+        memory.out
+    );
 }

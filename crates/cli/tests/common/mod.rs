@@ -134,6 +134,12 @@ impl Cli {
 }
 
 impl Done {
+    /// What was printed, as one line. Text is wrapped between words, and where depends on its figures.
+    #[allow(dead_code, reason = "not all tests look for phrases")]
+    pub(crate) fn words(&self) -> String {
+        self.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Asserts the exit code. A failure shows the output.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
