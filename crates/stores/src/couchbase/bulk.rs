@@ -1,7 +1,7 @@
 //! Bulk operations: many single-key operations in flight at once.
 
+use futures_util::StreamExt;
 use futures_util::stream;
-use futures_util::{Stream, StreamExt};
 use storebench_engine::store::{BatchBuf, Collected, ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::operations::{Context, Target, item, item_kind};
@@ -10,13 +10,6 @@ use crate::repeats::{Rounds, Within};
 /// The most items of one bulk operation in flight at once. More do not shorten it, since these keep the connections of
 /// a session busy.
 const IN_FLIGHT: usize = 128;
-
-/// The next answer, without tokio's budget. Many items are polled in one turn. When the budget is used up, tokio wakes
-/// them only at the end of its scheduler's turn. A caller that runs `submit` in a separate `block_on` does not wait for
-/// that, so they would never be woken.
-async fn next<T>(answers: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
-    tokio::task::unconstrained(answers.next()).await
-}
 
 /// Does a bulk operation. Items with the same key are not in flight together, since they would be done in any order.
 pub(super) async fn perform(
@@ -39,7 +32,7 @@ pub(super) async fn perform(
             (number, key, item(context, target, single, key, body, contents).await)
         });
         let mut answers = stream::iter(doing).buffer_unordered(IN_FLIGHT);
-        while let Some((number, key, answer)) = next(&mut answers).await {
+        while let Some((number, key, answer)) = answers.next().await {
             match answer {
                 Ok(reply) => {
                     done += 1;
@@ -75,7 +68,7 @@ pub(super) async fn read_in_order(
     let mut answers = stream::iter(reading).buffered(IN_FLIGHT);
     let mut found = Collected::default();
     found.begin(contents);
-    while let Some((key, answer)) = next(&mut answers).await {
+    while let Some((key, answer)) = answers.next().await {
         match answer {
             Ok(reply) => add(&mut found, key, &reply),
             Err(error) if error.kind == ErrorKind::NotFound => {}

@@ -52,6 +52,7 @@ mod probe;
 mod queries;
 mod session;
 mod settings;
+mod tasks;
 mod topology;
 mod views;
 

@@ -4,15 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
-use storebench_engine::store::{
-    Completions, FutureSession, Op, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
-};
+use storebench_engine::store::{Completions, Op, Request, Session, SessionCounters, SessionOptions, StoreError, Token};
 
 use super::gate::Gate;
 use super::kv::KvSession;
 use super::link::Link;
 use super::operations::{Context, Target, Task, perform};
 use super::settings::Settings;
+use super::tasks::Tasks;
 use super::topology::Topology;
 use super::views::{KEPT_IN, Views};
 use super::{Ready, durability};
@@ -63,7 +62,7 @@ impl CouchbaseSession {
             let task = Task::of(request, &context);
             perform(Rc::clone(&context), task)
         };
-        Ok(Self { sdk: Box::new(FutureSession::new(respond)), gate, kv: None, rounds: Rounds::default() })
+        Ok(Self { sdk: Box::new(Tasks::new(respond)), gate, kv: None, rounds: Rounds::default() })
     }
 
     /// Sends operations on documents over these connections.
