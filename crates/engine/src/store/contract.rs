@@ -392,6 +392,11 @@ pub trait Store: Send + Sync + 'static {
         Runtime::Plain
     }
 
+    /// Makes the first contact: connects, logs in, and learns what the server is. Changes nothing.
+    fn answers(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Looks at what is there and at Storebench's marker. Changes nothing. The results of [`inspect`](Self::inspect),
     /// [`owner_of`](Self::owner_of) and [`collections`](Self::collections) follow from it.
     fn holdings(&self) -> Result<Holdings, StoreError> {
@@ -623,6 +628,7 @@ pub trait Session {
     fn abandon(&mut self, _token: Token) {}
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Session + ?Sized> Session for Box<S> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         (**self).submit(request, token, out);

@@ -317,6 +317,10 @@ impl Store for CouchbaseStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.contact().await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.with_link(async |link, topology| match topology.features.collections {
             true => Scope::new(link, &self.settings, false).look().await,
