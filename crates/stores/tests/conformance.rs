@@ -1,5 +1,8 @@
 //! Runs the conformance suite on every embedded driver, with each option that changes its behaviour.
 
+use storebench_engine::store::{Account, CollectionId, CollectionLayout, Layout, Owner, Prepare, Uses};
+use storebench_study::workload::Body;
+
 fn conforms(scheme: &str, query: &str) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("{scheme}:{}/store{query}", folder.path().display());
@@ -55,6 +58,20 @@ fn conforms_hosted(scheme: &str) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     crate::report::conforms(&*hosted);
+    // What a copy asks before it begins.
+    let collection = CollectionLayout {
+        name: "only".into(),
+        body: Body::Json,
+        indexes: Vec::new(),
+        existing: None,
+        uses: Uses::ALL,
+    };
+    hosted.prepare(&Layout { collections: vec![collection] }, Prepare::Fresh).unwrap();
+    assert_eq!(hosted.collections().unwrap(), ["only"]);
+    assert_eq!(hosted.holdings().unwrap().owner_of("only"), Some(Owner::Study));
+    assert_eq!(hosted.account(CollectionId(0)).unwrap(), Account::default(), "it counts nothing by itself");
+    hosted.close().unwrap();
+    hosted.remove().unwrap();
     assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "something was left behind");
 }
 

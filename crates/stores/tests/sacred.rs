@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::common::{Ask, Scheme, layout, options, snapshot};
-use storebench_engine::store::{CopyId, Existing, Namespace, Prepare, StoreError};
+use storebench_engine::store::{CollectionLayout, CopyId, ErrorKind, Existing, Layout, Namespace, Prepare, StoreError};
 
 /// Creates a foreign database at the path, with the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {
@@ -289,4 +289,24 @@ fn a_table_of_theirs_that_has_the_markers_name_is_not_written_into() {
     let database = redb::Database::open(&path).unwrap();
     let rows = database.begin_read().unwrap().open_table(table).unwrap();
     assert_eq!(rows.get("row").unwrap().unwrap().value(), "theirs");
+}
+
+#[test]
+fn a_write_that_a_trigger_of_theirs_ignores_is_refused_in_words_that_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.db");
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE own (key TEXT PRIMARY KEY, body TEXT); \
+             CREATE TRIGGER odd BEFORE INSERT ON own BEGIN SELECT RAISE(IGNORE); END;",
+        )
+        .unwrap();
+    let store = storebench_stores::open(&Scheme::Sqlite.url(&path)).unwrap();
+    let existing = Some(Existing { name: "own".into(), key: None, body: None });
+    let one = layout("own").collections.swap_remove(0);
+    let own = CollectionLayout { existing, indexes: Vec::new(), ..one };
+    store.prepare(&Layout { collections: vec![own] }, Prepare::WriteExisting).unwrap();
+    let error = Ask::new(&*store).try_upsert("a", b"{}").unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("a trigger"), "{error}");
 }

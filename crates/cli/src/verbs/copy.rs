@@ -67,6 +67,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let shape = copy_records::shape(&args.records, &plan.id)?;
     let stop = Arc::new(Stop::new());
     copy_columns::check(&plan.settings, copy_columns::format_of(args, &to))?;
+    copy_guards::answered(args, [&from, &to])?;
     let Read { source, theirs, bytes, partitions } = source(args, &plan, &from, &stop)?;
     copy_guards::check_places(args, &from, &to, plan.to_collection.as_deref(), theirs)?;
     let begun = plan.begin(args)?;

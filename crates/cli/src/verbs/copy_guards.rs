@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_engine::store::{AnyStore, CollectionLayout, Existing, canonical, place_of, same_file};
+use storebench_engine::store::{AnyStore, CollectionLayout, Existing, canonical, first_answer, place_of, same_file};
 use storebench_results::redact_url;
 use storebench_study::workload::Body;
 use storebench_transfer::FileLocation;
@@ -30,6 +30,7 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
         let say = "name the collection to read with --from-collection NAME (or use --query)";
         Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
     };
+    answered(args, [from])?;
     let mut there = match stores::open_to_read(url)?.collections() {
         Ok(there) => there,
         Err(storebench_engine::store::StoreError::NotSupported(_)) => return Err(ask("")),
@@ -48,6 +49,16 @@ pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result
             Err(ask(&format!("; it has: {names}")))
         }
     }
+}
+
+/// Refuses stores that do not answer within `--timeout`.
+pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a Endpoint>) -> Result<(), Failure> {
+    for end in ends {
+        if let Endpoint::Store(url) = end {
+            first_answer(&stores::open(url)?, args.timeout.0).map_err(|error| Failure::of_store(url, &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a target that is the source, is inside it, or contains it. Refuses a rejects file that is one of the copied

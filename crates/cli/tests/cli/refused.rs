@@ -32,6 +32,33 @@ fn studies() {
     );
 }
 
+/// However long a driver waits for a slow server.
+#[test]
+fn a_server_that_never_answers_is_given_up_at_the_timeout() {
+    let cli = Cli::with_study();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("couchdb://{}", listener.local_addr().unwrap());
+    cli.write("s.jsonl", "{\"_id\":\"a\"}\n");
+    for args in [
+        &["bench", &url, "--timeout", "300ms"][..],
+        &["copy", &url, "o.jsonl", "--timeout", "300ms"],
+        &["copy", "s.jsonl", &url, "--to-collection", "c", "--timeout", "300ms"],
+        &[
+            "run",
+            "books.toml",
+            "--store",
+            &url,
+            "--set",
+            "phases.load.timeout=300ms",
+            "--set",
+            "phases.mixed.timeout=300ms",
+        ],
+    ] {
+        let told = refusal(&cli, args);
+        assert!(told.contains("did not answer within 300ms") && told.contains("exit 3"), "{args:?}: {told}");
+    }
+}
+
 /// If a file is not a study, the error says so and says what to give.
 #[test]
 fn what_is_no_study_file() {

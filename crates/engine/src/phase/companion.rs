@@ -12,6 +12,11 @@ pub trait Companion: Send {
     /// Called when the phase begins. It may outlast the phase. The caller waits for it, so that faults are repaired
     /// before anything is read back.
     fn accompany(&mut self, watch: &Watch);
+
+    /// Whether it may keep the store from answering. Then silence does not end the phase.
+    fn breaks(&self) -> bool {
+        true
+    }
 }
 
 /// A phase as its companion sees it.

@@ -148,7 +148,7 @@ fn lack_of_operation(name: &str, entry: &MixEntry, can: &Capabilities) -> Option
             Some(remedy) => format!("has no transactions; {remedy}"),
             None => "has no transactions".to_owned(),
         }),
-        _ if can.supports(kind).is_none() => Some(format!("does not support `{kind}`")),
+        _ if can.supports(kind).is_none() => Some(can.lacks(kind)),
         OpKind::CompareAndSwap if can.supports(OpKind::Read).is_none() => {
             Some("does not support `read`, which compare-and-swap needs".to_owned())
         }

@@ -31,6 +31,7 @@ mod queries;
 mod read_back;
 mod replay;
 mod run;
+mod silence;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]

@@ -297,7 +297,7 @@ impl PhasePlan {
         }
         for recipe in &recipes {
             if capabilities.supports(recipe.label.kind).is_none() {
-                return refuse(format!("this store does not support `{}`", recipe.label.kind));
+                return refuse(format!("this store {}", capabilities.lacks(recipe.label.kind)));
             }
         }
         let arrival = match phase.arrival {

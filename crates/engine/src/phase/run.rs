@@ -12,6 +12,7 @@ use super::events::{Event, Observer};
 use super::followed::Followed;
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
+use super::silence::Silence;
 use super::stop::Stop;
 use super::team::{Gate, Member, Outbox, Snapshot};
 use crate::ledger::Book;
@@ -195,6 +196,7 @@ pub fn run_phase(
         let began_unix_ns = unix_now_ns().saturating_add_signed(start_ns as i64 - clock.now_ns() as i64);
         let sampler = Sampler::start(clock.clone(), start_ns).ok();
         let watch = Arc::new(Watch::new(clock.clone(), start_ns, Arc::clone(&phase_stop)));
+        let may_break = phase_stop.faults() > 0 || companions.iter().any(|companion| companion.breaks());
         let accompanied: Vec<_> = companions
             .into_iter()
             .filter(|_| !phase_stop.asked())
@@ -212,10 +214,14 @@ pub fn run_phase(
         let stats = if phase_stop.asked() { None } else { stats.start(start_ns).ok() };
 
         let mut gathered = Gathered::new(&plan, interval_ns);
+        let all_in_flight = [plan.workers, plan.connections, plan.in_flight].map(u64::from).iter().product();
+        let (mut silence, mut silent) = (Silence::default(), None);
         loop {
+            let now_ns = clock.now_ns().saturating_sub(start_ns);
             match received.recv_timeout(LOOK_EVERY) {
                 Ok(snapshot) => {
                     let worker = plan.part.position(snapshot.worker);
+                    silence.take(&snapshot.recorder, now_ns);
                     watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
                     let mut emptied = gathered.take(snapshot, &plan, observer);
                     emptied.clear();
@@ -225,7 +231,9 @@ pub fn run_phase(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if stop.asked() {
+            let ends = || silence.ends(now_ns, plan.timeout_ns, all_in_flight).filter(|_| !may_break);
+            silent = silent.or_else(ends);
+            if stop.asked() || silent.is_some() {
                 phase_stop.ask();
             }
         }
@@ -252,7 +260,7 @@ pub fn run_phase(
         for (taken, own) in reports.iter().flat_map(|r| r.taken.iter().copied().enumerate()) {
             inserted[taken] = inserted[taken].max(own);
         }
-        let record = gathered.into_record(
+        let mut record = gathered.into_record(
             &plan,
             start_ns,
             (began_unix_ns, agreed.map(|agreed| agreed.unix_ns)),
@@ -261,6 +269,7 @@ pub fn run_phase(
             stop.asked(),
             seed,
         );
+        record.partial = silent.filter(|_| !stop.asked()).or(record.partial);
         observer.event(&Event::PhaseEnded {
             phase: &plan.name,
             operations: record.operations(),

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 /// What a store itself counts about a collection. Figures that it does not keep are `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
     /// Documents, without Storebench's marker. Where a store counts no single collection, those of all of them.
     /// Documents whose time had come may count as still there.
@@ -13,11 +15,11 @@ pub struct Account {
     /// The setting by which it does so, if it has one and a limit is set: `maxmemory 8 MB with allkeys-lru`.
     pub evicts: Option<String>,
     /// What is stored beside the documents and is not read with them: how many, and what.
-    pub beside: Vec<(u64, &'static str)>,
+    pub beside: Vec<(u64, Cow<'static, str>)>,
 }
 
 /// Which keys are one key in a collection: a second document with such a key replaces the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SameKeys {
     /// Only equal ones.
     #[default]

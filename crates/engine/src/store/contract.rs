@@ -232,8 +232,12 @@ pub enum Support {
 pub struct Capabilities {
     /// The operations it can do, and how. Operations that are missing are refused.
     pub operations: Vec<(OpKind, Support)>,
+    /// Why it cannot do some of those that are missing, if that is due to this server.
+    pub why_not: Vec<(OpKind, &'static str)>,
     /// The durability levels it can guarantee, and the settings for each. Levels that are missing are refused.
     pub durability: Vec<(Durability, &'static str)>,
+    /// Why it guarantees no more, if that is due to this server.
+    pub why_no_more: Option<&'static str>,
     /// Which of them the store gives as it is shipped, without a setting of the user or of the client.
     pub shipped_durability: Durability,
     /// The read consistencies it can guarantee, and how.
@@ -282,6 +286,12 @@ impl Capabilities {
     /// How it does an operation, if it can.
     pub fn supports(&self, kind: OpKind) -> Option<Support> {
         self.operations.iter().find(|(k, _)| *k == kind).map(|(_, s)| *s)
+    }
+
+    /// Says that an operation is missing, after the words "this store", and why if that is known.
+    pub fn lacks(&self, kind: OpKind) -> String {
+        let why = self.why_not.iter().find(|(other, _)| *other == kind).map(|(_, why)| format!(": {why}"));
+        format!("does not support `{kind}`{}", why.unwrap_or_default())
     }
 
     /// The default durability and its setting: the strongest of fsync, os and none that can be guaranteed, or else the
@@ -338,7 +348,8 @@ impl Capabilities {
         let strongest = self.default_durability().map(|(level, _)| level.written());
         let remedy =
             strongest.map_or_else(String::new, |level| format!(". To run with one of these: --durability '{level}'"));
-        format!("this store cannot guarantee durability `{asked}`; supported: {}{remedy}", levels.join("; "))
+        let why = self.why_no_more.map_or_else(String::new, |why| format!(", because {why}"));
+        format!("this store cannot guarantee durability `{asked}`{why}; supported: {}{remedy}", levels.join("; "))
     }
 
     /// The setting for a durability level, if it can be guaranteed.
@@ -379,6 +390,11 @@ pub trait Store: Send + Sync + 'static {
     /// Where its sessions run.
     fn runtime(&self) -> Runtime {
         Runtime::Plain
+    }
+
+    /// Makes the first contact: connects, logs in, and learns what the server is. Changes nothing.
+    fn answers(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Looks at what is there and at Storebench's marker. Changes nothing. The results of [`inspect`](Self::inspect),
@@ -612,6 +628,7 @@ pub trait Session {
     fn abandon(&mut self, _token: Token) {}
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Session + ?Sized> Session for Box<S> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         (**self).submit(request, token, out);

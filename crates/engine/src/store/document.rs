@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ErrorKind, Op, OpError, Request, merge_patch};
+use super::{ErrorKind, Op, OpError, OpKind, Request, merge_patch};
 use storebench_study::workload::Body;
 
 /// What to write.
@@ -21,6 +21,21 @@ pub enum Effect<'a> {
 
 /// A conflict of an insert.
 pub const EXISTS: OpError = OpError::conflict("a document with this key exists already");
+
+/// Why a write did nothing, if the store says so and reports no error.
+pub fn nothing_written(kind: OpKind) -> OpError {
+    match kind {
+        OpKind::Insert | OpKind::Upsert | OpKind::Counter => NOT_WRITTEN,
+        _ => OpError::not_found(),
+    }
+}
+
+const NOT_WRITTEN: OpError = OpError {
+    kind: ErrorKind::Refused,
+    message: std::borrow::Cow::Borrowed(
+        "the store reported no error, but that it wrote nothing; a trigger, a rule or a fault of the store left it out",
+    ),
+};
 
 /// A conflict of a compare-and-swap.
 pub const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");

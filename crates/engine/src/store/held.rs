@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::erased::{forward, forwarded};
 use super::{
-    Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Layout,
-    Namespace, OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, Runtime, SameKeys, Session,
-    SessionCounters, SessionOptions, Stats, Store, StoreError, Token,
+    Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Holdings,
+    Layout, LocalFuture, Namespace, OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, RowStream, Rows,
+    Runtime, SameKeys, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Token,
 };
 use crate::Clock;
 
@@ -53,8 +54,11 @@ impl<S, D: DueTimes> Held<S, D> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store, D: DueTimes> Store for Held<S, D> {
     type Session = HeldSession<S::Session, D>;
+
+    forwarded!(forward! self => Store, &self.inner);
 
     /// The inner store with the decorator in its URL.
     fn describe(&self) -> Description {
@@ -78,20 +82,8 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
         capabilities
     }
 
-    fn runtime(&self) -> Runtime {
-        self.inner.runtime()
-    }
-
-    fn inspect(&self) -> Result<Namespace, StoreError> {
-        self.inner.inspect()
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.inner.owner_of(collection)
-    }
-
-    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        self.inner.prepare(layout, how)
+    fn rows<'a>(&'a self, _: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async { Err(StoreError::NotSupported(format!("{}+ cannot stream rows", self.due.prefix()))) })
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
@@ -102,74 +94,6 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
             phase_start: options.phase_start.clone(),
             kept: Kept::default(),
         })
-    }
-
-    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        self.inner.settle(at_most)
-    }
-
-    fn compact(&self) -> Result<(), StoreError> {
-        self.inner.compact()
-    }
-
-    fn stats(&self) -> Result<Stats, StoreError> {
-        self.inner.stats()
-    }
-
-    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
-        self.inner.sample_keys(collection, at_most, seed)
-    }
-
-    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
-        self.inner.cuts(collection, ranges)
-    }
-
-    fn range_order(&self, collection: CollectionId) -> Option<String> {
-        self.inner.range_order(collection)
-    }
-
-    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
-        self.inner.account(collection)
-    }
-
-    fn same_keys(&self, collection: CollectionId) -> SameKeys {
-        self.inner.same_keys(collection)
-    }
-
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.collections()
-    }
-
-    fn full_name(&self, collection: &CollectionLayout) -> String {
-        self.inner.full_name(collection)
-    }
-
-    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.inner.try_query(request)
-    }
-
-    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        self.inner.explain(request)
-    }
-
-    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
-        self.inner.build_index(collection, name, text)
-    }
-
-    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
-        self.inner.drop_index(collection, name, text)
-    }
-
-    fn paths(&self) -> Vec<PathBuf> {
-        self.inner.paths()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
-    }
-
-    fn remove(&self) -> Result<(), StoreError> {
-        self.inner.remove()
     }
 }
 
@@ -190,6 +114,7 @@ impl<S, D> HeldSession<S, D> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         let now_ns = self.clock.now_ns();

@@ -10,6 +10,7 @@ mod contract;
 mod cuts;
 pub mod document;
 mod erased;
+mod first_answer;
 mod futures;
 mod held;
 mod limit;
@@ -39,6 +40,7 @@ pub use contract::{
 };
 pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use erased::{AnyStore, Erased};
+pub use first_answer::first_answer;
 pub use futures::{FutureSession, Respond};
 pub use held::{DueTimes, Held, HeldSession};
 pub use limit::{Limit, LimitOptions, Schedule};

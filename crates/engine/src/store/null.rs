@@ -32,7 +32,9 @@ impl Store for NullStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             operations: OpKind::ALL.map(|kind| (kind, Support::Native)).to_vec(),
+            why_not: Vec::new(),
             durability: vec![(Durability::MEMORY, "nothing is stored")],
+            why_no_more: None,
             shipped_durability: Durability::MEMORY,
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
                 .map(|consistency| (consistency, "nothing is read"))

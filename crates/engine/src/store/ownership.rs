@@ -96,7 +96,7 @@ impl Prepare {
 }
 
 /// A collection that the marker names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marked {
     /// Its name.
     pub name: String,
@@ -132,7 +132,7 @@ impl Marked {
 }
 
 /// What a driver found at a place.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holdings {
     /// Whether there is nothing.
     pub absent: bool,

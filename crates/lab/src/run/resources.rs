@@ -179,6 +179,10 @@ impl Sampling {
 }
 
 impl Companion for Sampling {
+    fn breaks(&self) -> bool {
+        false
+    }
+
     fn accompany(&mut self, watch: &Watch) {
         let cpu = thread_cpu_ns();
         let mut number = 0;

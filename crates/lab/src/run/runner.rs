@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use storebench_documents::{Catalog, Compression, Documents};
 use storebench_engine::ledger::version_at;
 use storebench_engine::store::{
-    AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, place_of,
+    AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, first_answer,
+    place_of,
 };
 use storebench_engine::{Calibrated, Observer, OwnIndex, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
 use storebench_machine::{Processors, folder_use};
@@ -501,7 +502,8 @@ fn configuration(position: usize, request: &ConfigurationRequest, run: &RunReque
     ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
     let refused = |source| LabError::Store { store: name.clone(), source };
     // Inspect first: only then is it known what a server can guarantee.
-    let found = store.inspect().map_err(refused)?;
+    let longest = request.study.phases.iter().map(|phase| phase.timeout.0).max();
+    let found = first_answer(store, longest.unwrap_or_default()).and_then(|()| store.inspect()).map_err(refused)?;
     let capabilities = store.capabilities();
     let mut fitted = request.clone();
     let phases = fitted.fit(run.unsupported).map_err(refused)?;

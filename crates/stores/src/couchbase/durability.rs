@@ -3,6 +3,8 @@
 use couchbase::durability_level::DurabilityLevel;
 use storebench_engine::store::{Acknowledged, Durability, Persisted};
 
+use super::features::NO_DURABLE_WRITES;
+
 const fn durability(acknowledged_by: Acknowledged, persisted: Persisted, on: u32) -> Durability {
     Durability { acknowledged_by, persisted, on }
 }
@@ -22,13 +24,17 @@ pub(super) struct Copies {
     pub(super) replicas: u32,
     /// Nodes with the data service.
     pub(super) nodes: u32,
+    /// Whether the server has durable writes.
+    pub(super) durable_writes: bool,
 }
 
 impl Copies {
     /// Why only the level none is available. The majority is that of the wanted copies, whether or not there are nodes
     /// for all of them.
     pub(super) fn why_none(self) -> Option<&'static str> {
-        if self.replicas > MOST_REPLICAS {
+        if !self.durable_writes {
+            Some(NO_DURABLE_WRITES)
+        } else if self.replicas > MOST_REPLICAS {
             Some("the server does not support durable writes in buckets with more than 2 replicas")
         } else if self.nodes < self.replicas.div_ceil(2) + 1 {
             Some("there are fewer nodes than a majority of the copies needs; add nodes, or reduce the replicas")
@@ -100,7 +106,7 @@ mod tests {
     #[test]
     fn every_guarantee_has_the_level_that_its_text_names() {
         for copies in [None, Some((0, 1)), Some((1, 2)), Some((2, 2)), Some((2, 3))] {
-            let copies = copies.map(|(replicas, nodes)| Copies { replicas, nodes });
+            let copies = copies.map(|(replicas, nodes)| Copies { replicas, nodes, durable_writes: true });
             for (durability, text) in guarantees(copies) {
                 let named = match level(durability) {
                     None => "level none",
@@ -116,7 +122,7 @@ mod tests {
 
     #[test]
     fn nothing_durable_is_guaranteed_where_the_server_makes_no_durable_writes() {
-        let offered = |replicas, nodes| guarantees(Some(Copies { replicas, nodes })).len();
+        let offered = |replicas, nodes| guarantees(Some(Copies { replicas, nodes, durable_writes: true })).len();
         assert_eq!(offered(3, 4), 1, "of 3 replicas");
         assert_eq!(offered(1, 1), 1, "a majority is two nodes");
         assert_eq!(offered(2, 1), 1, "a majority is two nodes");

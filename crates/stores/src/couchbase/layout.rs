@@ -20,6 +20,7 @@ use storebench_study::workload::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::errors::store_error;
+use super::features::NO_COLLECTIONS;
 use super::link::{Link, unwound};
 use super::settings::{Settings, is_name};
 use crate::net;
@@ -371,7 +372,6 @@ pub(super) async fn check_existing(
     layout: &Layout,
     write: bool,
 ) -> Result<(), StoreError> {
-    crate::existing::refuse_fields("Couchbase", layout)?;
     let found = Scope::new(link, settings, false).look().await?;
     let scopes = control("list the collections", link.bucket.collections().get_all_scopes(None)).await?;
     for collection in &layout.collections {
@@ -390,11 +390,26 @@ pub(super) async fn check_existing(
     Ok(())
 }
 
+/// Refuses all but the default collection of a server that has no others.
+pub(super) fn check_default(settings: &Settings, layout: &Layout) -> Result<(), StoreError> {
+    let other = layout.collections.iter().map(|collection| place(settings, collection)).find(|at| *at != DEFAULT);
+    let Some((scope, name)) = other else { return Ok(()) };
+    Err(StoreError::NotSupported(format!(
+        "bucket `{}` cannot have the collection `{scope}.{name}`: {NO_COLLECTIONS}. Only the documents of its default \
+         collection can be used, as documents that exist: the collection `_default` of a copy, or existing = \
+         \"_default\" in a study",
+        settings.bucket
+    )))
+}
+
+/// The only collection of a server that lacks others.
+pub(super) const DEFAULT: (&str, &str) = ("_default", "_default");
+
 /// The scope and the name of a collection. One of another program is `scope.collection`, or `collection` in the default
 /// scope.
 pub(super) fn place<'a>(settings: &'a Settings, layout: &'a CollectionLayout) -> (&'a str, &'a str) {
     match &layout.existing {
         None => (&settings.scope, &layout.name),
-        Some(existing) => existing.name.split_once('.').unwrap_or(("_default", &existing.name)),
+        Some(existing) => existing.name.split_once('.').unwrap_or((DEFAULT.0, &existing.name)),
     }
 }

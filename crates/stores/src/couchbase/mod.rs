@@ -1,4 +1,5 @@
-//! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer. Operations on documents go over connections
+//! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer; of older servers and mocks that lack
+//! collections, durable writes or writes that keep an expiry ([`features`]), whatever does not need these. Operations on documents go over connections
 //! of the driver's own (`kv`), everything else through the official crate. `client=sdk` sends all through the crate.
 //!
 //! A study's collections are collections of one scope, `storebench` unless `scope=` names another.
@@ -40,6 +41,7 @@ mod bulk;
 mod counter;
 mod durability;
 mod errors;
+mod features;
 mod gate;
 mod indexes;
 mod kv;
@@ -70,7 +72,9 @@ use storebench_study::workload::{Body, Language};
 
 use crate::net::{self, Control, Memo, places, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
-use layout::Scope;
+use durability::Copies;
+use features::{KEEPS_NO_EXPIRY, NO_COLLECTIONS};
+use layout::{DEFAULT, Scope};
 use link::Link;
 use management::Management;
 pub(crate) use session::CouchbaseSession;
@@ -145,6 +149,9 @@ impl CouchbaseStore {
     async fn contact(&self) -> Result<Topology, StoreError> {
         let topology = probe::probe(&self.settings).await?;
         self.version.set(Management::new(&self.settings, &topology)?.version().await?);
+        if !topology.features.collections {
+            self.no_queries.set(NO_COLLECTIONS.to_owned());
+        }
         self.topology.set(topology.clone());
         Ok(topology)
     }
@@ -240,11 +247,16 @@ impl Store for CouchbaseStore {
             }
         };
         let queries = self.no_queries.get().is_none();
+        let topology = self.topology.get();
+        let keeps_expiry = topology.as_ref().is_none_or(|topology| topology.features.keeps_expiry);
+        let copies = topology.map(|topology| topology.copies());
         let support = |kind| match kind {
             OpKind::View => Some(Support::Approximated(
                 "rows from the view engine, for the default collection only; then their documents by key",
             )),
             OpKind::Transaction => None,
+            // Decrements and negative values of counters are written with the expiry that they have.
+            OpKind::Counter | OpKind::MergePatch if !keeps_expiry => None,
             OpKind::Page | OpKind::Query if !queries => None,
             OpKind::Prefix | OpKind::Scan if !queries || !self.settings.key_index => None,
             OpKind::Prefix | OpKind::Scan => Some(Support::Approximated(by_query)),
@@ -258,10 +270,12 @@ impl Store for CouchbaseStore {
             OpKind::MergePatch => Some(Support::Approximated(merge)),
             _ => Some(Support::Native),
         };
-        let copies = self.topology.get().map(|topology| topology.copies());
+        let no_expiry = [OpKind::Counter, OpKind::MergePatch].map(|kind| (kind, KEEPS_NO_EXPIRY));
         Capabilities {
+            why_not: no_expiry.into_iter().filter(|_| !keeps_expiry).collect(),
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: durability::guarantees(copies),
+            why_no_more: copies.and_then(Copies::why_none),
             shipped_durability: Durability::MEMORY,
             consistency: vec![
                 (ReadConsistency::StaleOk, "reads by key use the active copy; queries do not wait for their index"),
@@ -288,6 +302,9 @@ impl Store for CouchbaseStore {
                  connections. client=sdk measures with it, as an application would.",
                 "Tested only on a fake that follows Couchbase's documents, because no real server was at hand. \
                  `storebench conform URL` runs the suite on yours.",
+                "Couchbase Server before 7.0, and mocks, may lack collections, durable writes, or writes that keep an \
+                 expiry. Only what needs one of these is refused: collections but the default one, which must be read and \
+                 written as existing (`_default`); durability above `none`; merge and counter.",
                 "Statistics, settling and compaction cover the entire bucket, with all its scopes.",
                 "A collection that is read in the order of its keys (prefix, scan, copy out) has a primary index, unless \
                  keys=none is set or no query service answers; keys=index makes one for every collection. \
@@ -301,8 +318,15 @@ impl Store for CouchbaseStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.contact().await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.with_link(async |link, _| Scope::new(link, &self.settings, false).look().await)
+        self.with_link(async |link, topology| match topology.features.collections {
+            true => Scope::new(link, &self.settings, false).look().await,
+            false => Ok(Holdings { absent: true, theirs: vec![DEFAULT.1.to_owned()], ..Holdings::default() }),
+        })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -311,7 +335,13 @@ impl Store for CouchbaseStore {
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        if how.makes_nothing() {
+            crate::existing::refuse_fields("Couchbase", layout)?;
+        }
         let ours = self.with_link(async |link, topology| {
+            if !topology.features.collections {
+                return layout::check_default(&self.settings, layout).map(|()| false);
+            }
             let key_index = self.may_make_indexes(topology, layout, how).await?;
             let mut scope = Scope::new(link, &self.settings, key_index);
             if how.makes_nothing() {

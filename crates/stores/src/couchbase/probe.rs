@@ -18,6 +18,7 @@ use couchbase_core::memdx::status::Status;
 use storebench_engine::store::StoreError;
 use tokio::time::{Instant, timeout};
 
+use super::features::Features;
 use super::settings::Settings;
 use super::topology::Topology;
 use crate::net::{Host, connect};
@@ -44,11 +45,13 @@ async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreEr
     let tls = settings.address.tls.as_ref();
     // For its errors: those of the SDK do not distinguish a name from a certificate.
     drop(connect(host, tls, PATIENCE).await?);
-    let config = match timeout(PATIENCE, log_in(settings, host)).await {
+    let (config, agreed) = match timeout(PATIENCE, log_in(settings, host)).await {
         Ok(result) => result?,
         Err(_) => return Err(not_couchbase(host, "it did not answer")),
     };
-    Topology::read(&config, &host.name, tls.is_some())
+    let mut topology = Topology::read(&config, &host.name, tls.is_some())?;
+    topology.features = Features { collections: agreed.collections && topology.features.collections, ..agreed };
+    Ok(topology)
 }
 
 fn not_couchbase(host: &Host, what: &str) -> StoreError {
@@ -58,7 +61,8 @@ fn not_couchbase(host: &Host, what: &str) -> StoreError {
     ))
 }
 
-async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError> {
+/// The map, and what the node agreed to do.
+async fn log_in(settings: &Settings, host: &Host) -> Result<(Vec<u8>, Features), StoreError> {
     let failed = |error: &Error| explain(settings, host, error);
     let address = || address::Address { host: host.name.clone(), port: host.port };
     let options =
@@ -85,8 +89,8 @@ async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError>
         },
     );
     let (user, password) = settings.credentials();
-    let features =
-        vec![HelloFeature::SelectBucket, HelloFeature::Xerror, HelloFeature::Collections, HelloFeature::Json];
+    let mut features = vec![HelloFeature::SelectBucket, HelloFeature::Xerror, HelloFeature::Json];
+    features.extend(Features::ALL.numbers().map(HelloFeature::from));
     let bootstrap = BootstrapOptions {
         hello: Some(HelloRequest::new(b"storebench".to_vec(), features)),
         get_error_map: None,
@@ -102,9 +106,11 @@ async fn log_in(settings: &Settings, host: &Host) -> Result<Vec<u8>, StoreError>
     // It has served its purpose. How it ends does not matter.
     let _ = client.close().await;
     let result = result.map_err(|e| failed(&e))?;
+    let agreed: Vec<u16> =
+        result.hello.iter().flat_map(|hello| &hello.enabled_features).map(|f| u16::from(*f)).collect();
     let config = result.cluster_config.ok_or_else(|| not_couchbase(host, "it returned no map of the cluster"))?;
     let config = String::from_utf8_lossy(&config.config).replace("$HOST", &host.name);
-    Ok(config.into_bytes())
+    Ok((config.into_bytes(), Features::agreed(&agreed)))
 }
 
 fn explain(settings: &Settings, host: &Host, error: &Error) -> StoreError {

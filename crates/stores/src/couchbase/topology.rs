@@ -4,6 +4,7 @@ use serde_json::Value;
 use storebench_engine::store::StoreError;
 
 use super::durability::Copies;
+use super::features::Features;
 use crate::net::Host;
 
 /// The contents of a terse configuration.
@@ -23,6 +24,8 @@ pub(super) struct Topology {
     pub(super) replicas: u32,
     /// Its epoch and its revision, which tell an older map from a newer one.
     pub(super) revision: (i64, i64),
+    /// What the servers can do, as far as known.
+    pub(super) features: Features,
 }
 
 impl Topology {
@@ -34,15 +37,14 @@ impl Topology {
     pub(super) fn read(config: &[u8], asked: &str, tls: bool) -> Result<Self, StoreError> {
         let wrong = |what: &str| {
             StoreError::Unreachable(format!(
-                "the cluster's configuration from {asked} {what}; check that the server is Couchbase Server 7.0 or \
-                 newer, and that the bucket's type is couchbase or ephemeral"
+                "the cluster's configuration from {asked} {what}; check that the server is Couchbase Server, and that the \
+                 bucket's type is couchbase or ephemeral"
             ))
         };
         let config: Value = serde_json::from_slice(config).map_err(|e| wrong(&format!("is not JSON ({e})")))?;
         let capabilities = config["bucketCapabilities"].as_array().cloned().unwrap_or_default();
-        if !capabilities.iter().any(|capability| capability == "collections") {
-            return Err(wrong("lists no support for collections"));
-        }
+        let collections = capabilities.iter().any(|capability| capability == "collections");
+        let features = Features { collections, ..Features::ALL };
         let map = &config["vBucketServerMap"];
         let nodes = config["nodesExt"].as_array().ok_or_else(|| wrong("lists no nodes"))?;
         let [kv, mgmt, capi, n1ql] =
@@ -72,12 +74,13 @@ impl Topology {
         }
         let number = |name: &str| config[name].as_i64().unwrap_or(0);
         let revision = (number("revEpoch"), number("rev"));
-        Ok(Self { active, data, management, views, queries, replicas, revision })
+        Ok(Self { active, data, management, views, queries, replicas, revision, features })
     }
 
     /// The number of wanted copies, and of nodes for them.
     pub(super) fn copies(&self) -> Copies {
-        Copies { replicas: self.replicas, nodes: u32::try_from(self.data.len()).unwrap_or(u32::MAX) }
+        let nodes = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
+        Copies { replicas: self.replicas, nodes, durable_writes: self.features.durable_writes }
     }
 
     /// The node that serves a key, as a position in [`Topology::data`].
@@ -120,6 +123,9 @@ mod tests {
         assert_eq!(topology.views, [Host { name: "asked".into(), port: 5 }]);
         assert_eq!(topology.queries, [Host { name: "asked".into(), port: 6 }]);
         assert_eq!(topology.replicas, 1);
+        assert!(topology.features.collections);
+        let old = Topology::read(CONFIG.replace("collections", "xattr").as_bytes(), "asked", false).unwrap();
+        assert!(!old.features.collections);
         let nodes: Vec<Option<usize>> = (0..100).map(|i| topology.node_of(&format!("key-{i}"))).collect();
         for node in [Some(0), Some(1), None] {
             assert!(nodes.contains(&node), "{node:?} of {nodes:?}");
@@ -129,7 +135,6 @@ mod tests {
     #[test]
     fn a_configuration_without_what_is_needed_is_refused() {
         for (part, without) in [
-            ("collections", "durableWrite"),
             ("\"mgmt\": 4", "\"other\": 4"),
             ("vBucketMap", "other"),
             ("numReplicas", "other"),

@@ -371,6 +371,10 @@ impl Store for CouchStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.greet(&self.server(PATIENCE)).await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async {
             let server = self.server(PATIENCE);
@@ -537,9 +541,9 @@ impl Store for CouchStore {
             let own = |name: &String| prepared.indexes.iter().any(|index| index.name == *name);
             let theirs = |of_mango| all.iter().filter(|(name, mango)| *mango == of_mango && !own(name)).count() as u64;
             let locals = server.locals(&prepared.database).await?.unwrap_or(0);
-            let beside =
-                vec![(theirs(false), "design documents"), (theirs(true), "indexes"), (locals, "local documents")];
-            let beside = beside.into_iter().filter(|(count, _)| *count > 0).collect();
+            let beside = [(theirs(false), "design documents"), (theirs(true), "indexes"), (locals, "local documents")];
+            let beside = beside.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| (count, what.into()));
+            let beside = beside.collect();
             Ok(Account { documents: Some(documents), beside, ..Account::default() })
         })
     }

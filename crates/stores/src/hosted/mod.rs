@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use storebench_engine::store::{
-    AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Layout, Namespace,
-    Owner, Prepare, Request, Runtime, SessionOptions, Stats, Store, StoreError,
+    Account, AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings,
+    Layout, LocalFuture, Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, SessionOptions, Stats,
+    Store, StoreError,
 };
 
 use crate::connection::{Dialog, Link, again};
@@ -118,6 +119,7 @@ async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Store for HostedStore {
     type Session = HostedSession;
 
@@ -140,9 +142,18 @@ impl Store for HostedStore {
         Runtime::Reactor
     }
 
-    fn inspect(&self) -> Result<Namespace, StoreError> {
+    fn answers(&self) -> Result<(), StoreError> {
         let version = self.ask(&Call::Describe)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+        Ok(())
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.ask(&Call::Holdings)
+    }
+
+    fn inspect(&self) -> Result<Namespace, StoreError> {
+        Store::answers(self)?;
         self.ask(&Call::Inspect)
     }
 
@@ -194,7 +205,27 @@ impl Store for HostedStore {
     }
 
     fn range_order(&self, collection: CollectionId) -> Option<String> {
-        self.inner.range_order(collection)
+        self.ask(&Call::RangeOrder(collection.0)).unwrap_or_default()
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        self.ask(&Call::Account(collection.0))
+    }
+
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        self.ask(&Call::SameKeys(collection.0)).unwrap_or_default()
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.ask(&Call::Collections)
+    }
+
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        self.ask(&Call::Parts)
+    }
+
+    fn rows<'a>(&'a self, _: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async { Err(StoreError::NotSupported("hosted+ cannot stream rows".into())) })
     }
 
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {

@@ -126,6 +126,7 @@ impl Host {
         let store = &self.store;
         let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
         match call {
+            Call::Holdings => told(&store.holdings()),
             Call::Inspect => told(&store.inspect()),
             Call::OwnerOf(collection) => told(&store.owner_of(collection)),
             Call::Describe => told(&Ok(store.describe().version)),
@@ -137,6 +138,11 @@ impl Host {
                 told(&store.sample_keys(CollectionId(collection), at_most as usize, seed))
             }
             Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
+            Call::RangeOrder(collection) => told(&Ok(store.range_order(CollectionId(collection)))),
+            Call::Account(collection) => told(&store.account(CollectionId(collection))),
+            Call::SameKeys(collection) => told(&Ok(store.same_keys(CollectionId(collection)))),
+            Call::Collections => told(&store.collections()),
+            Call::Parts => told(&store.parts()),
             Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
             Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
             Call::BuildIndex(collection, name, text) => told(&store.build_index(CollectionId(collection), name, text)),

@@ -72,6 +72,7 @@ impl Answers for HostedSession {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Session for HostedSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         if !self.is_ready(0, out) {
@@ -95,6 +96,10 @@ impl Session for HostedSession {
             self.advance(0, out);
         }
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn wake_at_ns(&self) -> Option<u64> {
+        None
     }
 
     fn counters(&self) -> SessionCounters {

@@ -42,6 +42,7 @@ impl Guarantees {
 /// A control call. Its answer is the store's result or error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Call<'a> {
+    Holdings,
     Inspect,
     OwnerOf(&'a str),
     Describe,
@@ -51,6 +52,11 @@ pub(super) enum Call<'a> {
     Stats,
     SampleKeys(u16, u64, u64),
     Cuts(u16, u64),
+    RangeOrder(u16),
+    Account(u16),
+    SameKeys(u16),
+    Collections,
+    Parts,
     #[serde(borrow)]
     TryQuery(Ask<'a>),
     #[serde(borrow)]

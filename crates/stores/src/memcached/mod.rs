@@ -152,6 +152,10 @@ impl Store for MemcachedStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.reach().await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async { Prefix::new(&mut self.reach().await?, &self.settings).look().await })
     }

@@ -10,6 +10,12 @@ use super::errors::Told;
 use super::wire::garbage;
 use crate::document::NOT_SENT;
 
+/// How many documents a write matched or wrote.
+pub(super) fn count(reply: Members<'_>, kind: OpKind) -> Result<u32, OpError> {
+    let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
+    n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))
+}
+
 /// A bulk operation, split into messages within the server's limits.
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
@@ -33,10 +39,17 @@ impl Bulk {
         kind: OpKind,
         builder: &mut Builder<'_>,
     ) -> Result<Option<OwnedReply>, OpError> {
-        let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
-        let n = n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))?;
         let mut rejects = self.rejected(reply, kind)?;
-        self.documents += n;
+        match count(reply, kind) {
+            Ok(n) => self.documents += n,
+            Err(error) if rejects.is_empty() => return Err(error),
+            // It is known of those that the server names, and only of them.
+            Err(error) => {
+                let named: HashSet<usize> = rejects.iter().map(|reject| reject.item).collect();
+                let others = self.items.iter().map(|item| *item as usize).filter(|item| !named.contains(item));
+                rejects.extend(others.map(|item| Reject { item, error: error.clone() }));
+            }
+        }
         self.rejects.append(&mut rejects);
         self.answered = true;
         if let Some((message, items)) = self.later.pop() {

@@ -6,14 +6,14 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
-use super::bulk::Bulk;
+use super::bulk::{Bulk, count};
 use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, range};
 use super::decode::{self, hex, same_type};
 use super::encode::{self, EXPIRY, REVISION};
 use super::errors::{Told, is_ok};
 use super::patch::Changes;
 use super::wire::garbage;
-use crate::document::{CHANGED, EXISTS, prefix_end_text, wrong_collection};
+use crate::document::{CHANGED, EXISTS, nothing_written, prefix_end_text, wrong_collection};
 use crate::repeats::{Repeats, Rounds, Within};
 
 /// How often a merge, append or prepend starts again because another client was quicker.
@@ -40,10 +40,8 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 enum Plan {
-    /// One write, and whether it must find its document.
-    Write {
-        must_find: bool,
-    },
+    /// One write.
+    Write,
     /// A write at a revision, then perhaps a check whether the document exists.
     Swap {
         key: String,
@@ -133,7 +131,7 @@ impl Begin<'_> {
                 let revision = (self.draw)();
                 self.builder.insert(key, body, revision)?;
                 self.check_size()?;
-                Plan::Write { must_find: false }
+                Plan::Write
             }
             Op::Upsert { key, body } | Op::Replace { key, body } => {
                 let upsert = matches!(request.op, Op::Upsert { .. });
@@ -141,7 +139,7 @@ impl Begin<'_> {
                 self.builder
                     .replace(&Which { upsert, ..at(key) }, |out| members(out, collection, key, body, revision))?;
                 self.check_size()?;
-                Plan::Write { must_find: !upsert }
+                Plan::Write
             }
             Op::CompareAndSwap { key, expected, body } => {
                 let Ok(expected) = expected.try_into().map(i64::from_le_bytes) else { return Err(CHANGED) };
@@ -155,7 +153,7 @@ impl Begin<'_> {
                 let lifetime = i64::try_from(expiry.as_millis()).unwrap_or(i64::MAX);
                 let revision = (self.draw)();
                 self.builder.touch(&at(key), self.now_ms.saturating_add(lifetime), revision)?;
-                Plan::Write { must_find: true }
+                Plan::Write
             }
             Op::Read { key } => {
                 self.builder.read(key, false)?;
@@ -167,7 +165,7 @@ impl Begin<'_> {
             }
             Op::Delete { key } => {
                 self.builder.delete(key)?;
-                Plan::Write { must_find: true }
+                Plan::Write
             }
             Op::Counter { key, delta, initial } => {
                 if body_kind != Body::Counter {
@@ -185,7 +183,7 @@ impl Begin<'_> {
                     .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
                 if collection.theirs {
                     self.set(key, &patch)?;
-                    let plan = Plan::Write { must_find: true };
+                    let plan = Plan::Write;
                     return Ok((Some(Job { kind: request.op.kind(), contents: false, plan }), 0));
                 }
                 self.rework(key, Change::Merge(patch))?
@@ -523,12 +521,10 @@ impl Job {
     ) -> Result<Option<OwnedReply>, OpError> {
         let kind = self.at_stake();
         match &mut self.plan {
-            Plan::Write { must_find } => {
-                if written(reply, kind)? == 0 && *must_find {
-                    return Err(OpError::not_found());
-                }
-                Ok(Some(OwnedReply::documents(1)))
-            }
+            Plan::Write => match written(reply, kind)? {
+                0 => Err(nothing_written(kind)),
+                _ => Ok(Some(OwnedReply::documents(1))),
+            },
             Plan::Delete => Ok(Some(OwnedReply::documents(written(reply, kind)?))),
             Plan::End => Ok(Some(OwnedReply::documents(0))),
             Plan::Swap { key, looking } => {
@@ -552,6 +548,7 @@ impl Job {
             Plan::Counter { key, delta, initial, making } => {
                 if *making {
                     return match written(reply, kind) {
+                        Ok(0) => Err(nothing_written(kind)),
                         Ok(_) => Ok(Some(OwnedReply::documents(1).counter(*initial))),
                         // Another client created it first, so now it can be incremented.
                         Err(error) if error == EXISTS => {
@@ -580,8 +577,7 @@ fn written(reply: Members<'_>, kind: OpKind) -> Result<u32, OpError> {
         let told = error.ok().and_then(|(_, value)| value.members()).map(Told::of);
         return Err(told.map_or_else(|| garbage(kind, "a write error is not a document"), |told| told.operation(kind)));
     }
-    let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
-    n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))
+    count(reply, kind)
 }
 
 /// The cursor of a reply, and its documents.

@@ -10,7 +10,7 @@ use super::channel::Lost;
 use super::errors::op_error;
 use super::transaction;
 use super::wire::{self, Columns, ServerError};
-use crate::document::CHANGED;
+use crate::document::{CHANGED, nothing_written};
 use crate::net::lost;
 
 /// What an answer means.
@@ -278,7 +278,8 @@ impl Flow {
             What::Exists => Ok(done(u64::from(answer.rows))),
             What::Count => Ok(done(answer.affected)),
             What::Write if answer.affected > 0 => Ok(done(1)),
-            What::Write => Err(OpError::not_found()),
+            What::Write => Err(nothing_written(entry.op)),
+            What::Counter if answer.affected == 0 => Err(nothing_written(entry.op)),
             What::Counter => Ok(Reply { counter: answer.number, ..done(1) }),
             What::Swap => match &answer.revision {
                 _ if answer.rows == 0 => Err(OpError::not_found()),

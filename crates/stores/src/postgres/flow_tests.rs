@@ -151,3 +151,19 @@ proptest! {
         let _ = wire::affected(&bytes);
     }
 }
+
+/// A trigger may leave a row out without an error.
+#[test]
+fn a_write_that_the_server_counts_as_none_is_no_success() {
+    for (what, op, expected) in [
+        (What::Write, OpKind::Insert, ErrorKind::Refused),
+        (What::Write, OpKind::Upsert, ErrorKind::Refused),
+        (What::Counter, OpKind::Counter, ErrorKind::Refused),
+        (What::Write, OpKind::Replace, ErrorKind::NotFound),
+    ] {
+        let mut both = Both::new(false);
+        in_flight(&mut both, what, op, 1);
+        let answer = [message(b'C', b"INSERT 0 0\0"), message(b'Z', b"I")];
+        assert_eq!(feed(&mut both, &answer).0, [(1, Err(expected))], "{op}");
+    }
+}

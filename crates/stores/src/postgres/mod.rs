@@ -314,6 +314,10 @@ impl Store for PostgresStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.enter().await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async {
             let (mut connected, _) = self.enter().await?;

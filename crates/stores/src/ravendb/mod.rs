@@ -281,6 +281,10 @@ impl Store for RavenStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(self.check_version())
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async { self.place().await?.look().await })
     }
@@ -335,7 +339,7 @@ impl Store for RavenStore {
         let Some(found) = self.control.block_on(self.server.look())? else { return Ok(Account::default()) };
         let documents = found.collections.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         let indexes = found.their_indexes().count() as u64;
-        let beside = if indexes > 0 { vec![(indexes, "indexes of its database")] } else { Vec::new() };
+        let beside = if indexes > 0 { vec![(indexes, "indexes of its database".into())] } else { Vec::new() };
         Ok(Account { documents: Some(documents.map_or(0, |(_, count)| *count)), beside, ..Account::default() })
     }
 

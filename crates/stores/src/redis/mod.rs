@@ -235,6 +235,10 @@ impl Store for RedisStore {
         Runtime::Reactor
     }
 
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(async { self.reach().await.map(drop) })
+    }
+
     fn holdings(&self) -> Result<Holdings, StoreError> {
         let settings = &self.settings;
         self.control.block_on(async { Prefix { reached: &mut self.reach().await?, settings }.look().await })

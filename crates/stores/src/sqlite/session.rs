@@ -18,7 +18,7 @@ use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use crate::asked::ByNumber;
-use crate::document::{self, CHANGED, EXISTS, OVERFLOW, wrong_collection};
+use crate::document::{self, CHANGED, EXISTS, OVERFLOW, nothing_written, wrong_collection};
 use crate::fair::FairLock;
 
 /// A collection, as a session uses it.
@@ -235,7 +235,7 @@ impl SqliteSession {
             _ => return Err(OpError::unsupported()),
         };
         if changed == 0 {
-            return Err(if matches!(op, Op::Insert { .. }) { EXISTS } else { OpError::not_found() });
+            return Err(if matches!(op, Op::Insert { .. }) { EXISTS } else { nothing_written(op.kind()) });
         }
         // The revision that a read would return. Binary JSON is formatted differently when it is read back.
         let revision = match revision {
@@ -279,6 +279,9 @@ impl SqliteSession {
         // The transaction ends with the statement's last step, not with its first row.
         rows.next().map_err(overflow)?;
         drop(rows);
+        if value.is_none() {
+            return Err(nothing_written(storebench_engine::store::OpKind::Counter));
+        }
         out.complete(token, Ok(Reply { counter: value, ..Reply::written(1) }));
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use storebench_engine::store::{
-    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, ErrorKind,
-    Existing, Layout, Namespace, Op, OpError, OpKind, OwnedReply, Persisted, PhaseStart, Prepare, ReadConsistency,
-    Request, SessionOptions, StoreError, ViewRows,
+    Acknowledged, AnyStore, Batch, BatchBuf, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability,
+    DurabilityRequest, ErrorKind, Existing, Layout, Namespace, Op, OpError, OpKind, OwnedReply, Persisted, PhaseStart,
+    Prepare, ReadConsistency, Request, SessionOptions, StoreError, ViewRows,
 };
 use storebench_engine::{Caller, RealClock};
 use storebench_fakes::certificates::{BOTH, CA};
-use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, QueryService, Tls};
+use storebench_fakes::couchbase::{Fake, FakeOptions, Garbage, Lacks, QueryService, Tls};
 use storebench_study::workload::Body;
 
 use crate::server;
@@ -85,6 +85,9 @@ with_each_client! {
     a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back
     a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on
     a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not
+    without_writes_that_keep_an_expiry_only_what_needs_them_is_refused
+    without_durable_writes_only_they_are_refused
+    without_collections_the_default_one_can_be_used
     garbage_ends_operations_with_errors_and_never_the_program
     a_bulk_larger_than_what_is_in_flight_at_once_ends
 }
@@ -195,11 +198,73 @@ fn urls_that_cannot_work_are_refused_without_contact() {
     }
 }
 
-#[test]
-fn a_server_without_collections_is_too_old() {
-    let fake = fake(FakeOptions { version: "6.6.5-0000-fake".into(), ..FakeOptions::default() });
-    let error = store(&fake.url()).inspect().unwrap_err();
-    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("6.6.5")), "{error:?}");
+/// A fake that lacks something, and the store on it.
+fn lacking(lacks: Lacks, client: &str) -> (Fake, Arc<dyn AnyStore>) {
+    let fake = fake(FakeOptions { version: "6.0.5-0000-fake".into(), lacks, ..FakeOptions::default() });
+    let store = store(&format!("{}?client={client}", fake.url()));
+    (fake, store)
+}
+
+fn writes_and_reads(store: &Arc<dyn AnyStore>) -> Caller {
+    let mut c = caller(store, &options());
+    upsert(&mut c, "a").unwrap();
+    assert_eq!(call(&mut c, Op::Read { key: "a" }).unwrap().as_reply().body, Some(&br#"{"user":"ann"}"#[..]));
+    c
+}
+
+fn without_writes_that_keep_an_expiry_only_what_needs_them_is_refused(client: &str) {
+    let (_fake, store) = lacking(Lacks { keeping_expiry: true, ..Lacks::default() }, client);
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    let mut c = writes_and_reads(&store);
+    let can = store.capabilities();
+    for kind in [OpKind::MergePatch, OpKind::Counter] {
+        assert_eq!(can.supports(kind), None);
+        assert!(can.lacks(kind).contains("lacks writes that keep an expiry"), "{}", can.lacks(kind));
+    }
+    assert!(can.supports(OpKind::CompareAndSwap).is_some());
+    assert!(can.guarantees(Durability::FSYNC).is_some());
+    let merged = call(&mut c, Op::MergePatch { key: "a", patch: b"{\"n\":1}" });
+    assert_eq!(merged.unwrap_err().kind, ErrorKind::Refused);
+    writes_and_reads(&store);
+}
+
+fn without_durable_writes_only_they_are_refused(client: &str) {
+    let (_fake, store) = lacking(Lacks { durable_writes: true, ..Lacks::default() }, client);
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    let mut c = writes_and_reads(&store);
+    call(&mut c, Op::MergePatch { key: "a", patch: b"{\"n\":1}" }).unwrap();
+    let refused = store.capabilities().durability_for(DurabilityRequest::AtLeast(Durability::MAJORITY)).unwrap_err();
+    assert!(refused.contains("lacks durable writes"), "{refused}");
+    let durable = SessionOptions { durability: Durability::MAJORITY, ..options() };
+    let Err(error) = Caller::open(&*store, &durable) else { panic!("a session with durability opened") };
+    assert!(error.to_string().contains("lacks durable writes"), "{error}");
+}
+
+fn without_collections_the_default_one_can_be_used(client: &str) {
+    let all = Lacks { collections: true, durable_writes: true, keeping_expiry: true };
+    for lacks in [Lacks { collections: true, ..Lacks::default() }, all] {
+        let (fake, store) = lacking(lacks, client);
+        assert_eq!(store.inspect().unwrap(), Namespace::Absent);
+        assert_eq!(store.collections().unwrap(), ["_default"]);
+        let existing = |name: &str| {
+            let existing = Some(Existing { name: name.into(), key: None, body: None });
+            let one = layout().collections.swap_remove(0);
+            Layout { collections: vec![CollectionLayout { existing, indexes: Vec::new(), ..one }] }
+        };
+        for (layout, how) in [
+            (layout(), Prepare::Fresh),
+            (layout(), Prepare::Copy(CopyId(1))),
+            (existing("other"), Prepare::WriteExisting),
+            (existing("scope._default"), Prepare::ReadOnly),
+        ] {
+            let Err(StoreError::NotSupported(text)) = store.prepare(&layout, how) else { panic!("{how:?}") };
+            assert!(text.contains("lacks collections") && text.contains("`_default`"), "{text}");
+        }
+        store.prepare(&existing("_default"), Prepare::WriteExisting).unwrap();
+        writes_and_reads(&store);
+        assert_eq!(fake.documents("_default", "_default").len(), 1);
+        assert_eq!(store.capabilities().supports(OpKind::Page), None);
+    }
 }
 
 #[test]

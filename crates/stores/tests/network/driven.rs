@@ -9,6 +9,7 @@ use storebench_engine::RealClock;
 use storebench_engine::store::{
     AnyStore, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Op, OpError, OwnedReply,
     PhaseStart, Prepare, ReadConsistency, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    first_answer,
 };
 use storebench_study::workload::Body;
 
@@ -181,4 +182,32 @@ pub(crate) fn silent_connection_is_replaced(name: &'static str) {
     driven.give_up_until_replaced(timeout);
     driven.call_again(Op::Upsert { key: "a", body: b"{}" }).unwrap();
     assert_eq!(driven.counters().disconnects, 1);
+}
+
+/// No driver decides alone how long the user waits for a server that does not answer at all.
+#[test]
+fn a_server_that_never_answers_is_given_up_at_the_users_timeout() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let _local = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let urls = [
+        format!("redis://127.0.0.1:{port}"),
+        format!("memcached://127.0.0.1:{port}"),
+        format!("postgres://me@127.0.0.1:{port}/d"),
+        format!("mongodb://127.0.0.1:{port}/d"),
+        format!("couchdb://127.0.0.1:{port}"),
+        format!("ravendb://127.0.0.1:{port}/d"),
+        format!("couchbase://me:p@127.0.0.1:{port}/d"),
+        format!("slow+limit+hosted+sqlite:{}/x?rate=1&socket={}", folder.path().display(), socket.display()),
+    ];
+    for url in urls {
+        let store = storebench_stores::open(&url).unwrap();
+        let error = first_answer(&store, Duration::from_millis(50)).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::Unreachable(text) if text.contains("did not answer within 50ms")),
+            "{error}"
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! What stores count themselves, compared with what was copied. It shows without reading anything back that a target
 //! evicts documents, or takes several keys for one, and that a source answered with less than it has.
 
+use std::borrow::Cow;
+
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +76,7 @@ impl Before {
             {
                 counted.unread = before.min(after).saturating_sub(report.counts.read);
             }
-            let left_out = |(count, what): &(u64, &str)| LeftOut { count: *count, what: (*what).to_owned() };
+            let left_out = |(count, what): &(u64, Cow<'_, str>)| LeftOut { count: *count, what: what.to_string() };
             counted.left_out = before.beside.iter().map(left_out).collect();
         }
         (counted != StoreCounts::default()).then_some(counted)

@@ -350,7 +350,7 @@ impl Source for FileSource {
     fn account(&self) -> Option<Account> {
         let what = "files whose names, or those of their folders, begin with `_`";
         let left_out = self.options.left_out;
-        Some(Account { beside: vec![(left_out, what)], ..Account::default() }).filter(|_| left_out > 0)
+        Some(Account { beside: vec![(left_out, what.into())], ..Account::default() }).filter(|_| left_out > 0)
     }
 
     fn reopens(&self) -> bool {

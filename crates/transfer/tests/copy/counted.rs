@@ -79,7 +79,7 @@ fn a_target_that_evicts_or_has_too_few_documents_is_told() {
 
 #[test]
 fn a_source_that_returns_less_than_it_counts_and_what_is_beside_its_documents_is_told() {
-    let beside = vec![(3, "design documents")];
+    let beside = vec![(3, "design documents".into())];
     for (counts, unread) in [([300, 300], 0), ([320, 310], 10), ([300, 320], 0)] {
         let accounts = counts.map(|documents| Account {
             documents: Some(documents),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
-const USAGE: &str = "usage: couchbase-fake [--port P] [--nodes N] [--replicas R] [--vbuckets V]";
+const USAGE: &str = "usage: couchbase-fake [--port P] [--nodes N] [--replicas R] [--vbuckets V]\n       [--lacks collections|durable-writes|keeping-expiry]...";
 
 fn options() -> Option<FakeOptions> {
     let mut options = FakeOptions::default();
@@ -19,6 +19,12 @@ fn options() -> Option<FakeOptions> {
             "--nodes" => options.nodes = value.parse().ok()?,
             "--replicas" => options.replicas = value.parse().ok()?,
             "--vbuckets" => options.vbuckets = value.parse().ok().filter(|count| *count > 0)?,
+            "--lacks" => match value.as_str() {
+                "collections" => options.lacks.collections = true,
+                "durable-writes" => options.lacks.durable_writes = true,
+                "keeping-expiry" => options.lacks.keeping_expiry = true,
+                _ => return None,
+            },
             _ => return None,
         }
     }

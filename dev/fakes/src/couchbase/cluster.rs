@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::documents::{Copy, Document, Name, alive};
-use super::fake::{FakeOptions, QueryService};
+use super::fake::{FakeOptions, Lacks, QueryService};
 use super::garbage::{Garbage, Random};
 use super::map::{self, Map, Ports};
 use super::views::View;
@@ -120,6 +120,11 @@ impl Cluster {
         let members: Vec<(Ports, bool)> = self.nodes.iter().map(|node| (node.ports, node.up)).collect();
         let bucket = bucket.then_some(self.options.bucket.as_str());
         let mut config = map::terse(bucket, &self.map, self.epoch, self.revision, &members, self.manifest_uid);
+        if let Some(capabilities) = config["bucketCapabilities"].as_array_mut() {
+            let Lacks { collections, durable_writes, .. } = self.options.lacks;
+            capabilities
+                .retain(|name| !(collections && name == "collections" || durable_writes && name == "durableWrite"));
+        }
         if self.options.queries == QueryService::Absent {
             for node in config["nodesExt"].as_array_mut().into_iter().flatten() {
                 if let Some(services) = node["services"].as_object_mut() {

@@ -22,6 +22,7 @@ mod feature {
     pub(super) const JSON: u16 = 0x0b;
     pub(super) const SYNC_REPLICATION: u16 = 0x11;
     pub(super) const COLLECTIONS: u16 = 0x12;
+    pub(super) const KEEPING_EXPIRY: u16 = 0x14;
     pub(super) const MAP_CHANGES: u16 = 0x1f;
     /// The features that the fake supports.
     pub(super) const KNOWN: [u16; 18] = [
@@ -39,7 +40,7 @@ mod feature {
         SYNC_REPLICATION,
         COLLECTIONS,
         0x13,
-        0x14,
+        KEEPING_EXPIRY,
         0x17,
         0x1d,
         MAP_CHANGES,
@@ -219,19 +220,27 @@ impl Connection {
                 Response::status(if self.bucket { status::SUCCESS } else { status::NO_ACCESS })
             }
             opcode::GET_CLUSTER_CONFIG => self.config(request),
-            opcode::GET_COLLECTION_ID => self.collection_id(&request.value),
+            opcode::GET_COLLECTION_ID if self.agreed.collections => self.collection_id(&request.value),
             _ => Response::status(status::UNKNOWN_COMMAND),
         }
     }
 
     fn hello(&mut self, asked: &[u8]) -> Response {
         let asked = asked.chunks_exact(2).map(|code| u16::from_be_bytes([code[0], code[1]]));
-        let agreed: Vec<u16> = asked.filter(|code| feature::KNOWN.contains(code)).collect();
+        let lacks = self.shared.lock().options.lacks;
+        let has = |code: &u16| match *code {
+            feature::COLLECTIONS => !lacks.collections,
+            feature::SYNC_REPLICATION => !lacks.durable_writes,
+            feature::KEEPING_EXPIRY => !lacks.keeping_expiry,
+            code => feature::KNOWN.contains(&code),
+        };
+        let agreed: Vec<u16> = asked.filter(has).collect();
         let has = |code| agreed.contains(&code);
         self.agreed = Agreed {
             collections: has(feature::COLLECTIONS),
             mutation_tokens: has(feature::MUTATION_TOKENS),
             durability: has(feature::SYNC_REPLICATION),
+            keeping_expiry: has(feature::KEEPING_EXPIRY),
             json: has(feature::JSON),
             snappy: has(feature::SNAPPY),
         };

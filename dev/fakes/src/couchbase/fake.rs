@@ -35,6 +35,17 @@ pub enum QueryService {
     Absent,
 }
 
+/// What a fake lacks of what Couchbase Server 7.0 has, like older ones and mocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lacks {
+    /// Collections besides the default one.
+    pub collections: bool,
+    /// Durable writes.
+    pub durable_writes: bool,
+    /// Writes that keep the document's expiry.
+    pub keeping_expiry: bool,
+}
+
 /// The options of a fake.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
@@ -62,6 +73,8 @@ pub struct FakeOptions {
     pub tls: Option<Tls>,
     /// The behaviour of the query service.
     pub queries: QueryService,
+    /// What it lacks.
+    pub lacks: Lacks,
 }
 
 impl Default for FakeOptions {
@@ -79,6 +92,7 @@ impl Default for FakeOptions {
             port: 0,
             tls: None,
             queries: QueryService::Runs,
+            lacks: Lacks::default(),
         }
     }
 }

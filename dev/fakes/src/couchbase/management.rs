@@ -68,6 +68,7 @@ fn bucket(method: &str, path: &[&str], body: &[u8], cluster: &mut Cluster) -> An
         }
         ("GET", ["stats"]) => Answer::json(200, &stats(cluster)),
         ("POST", ["controller", "compactBucket"]) => Answer::text(200, ""),
+        (_, ["scopes", ..]) if cluster.options.lacks.collections => Answer::text(404, "Requested resource not found."),
         ("GET", ["scopes"]) => Answer::json(200, &manifest(cluster)),
         ("POST", ["scopes"]) => match name_of(body) {
             None => Answer::json(400, &json!({ "errors": { "name": "The value must be supplied" } })),

@@ -30,5 +30,5 @@ mod statement;
 mod subdoc;
 mod views;
 
-pub use fake::{Fake, FakeOptions, QueryService, Tls};
+pub use fake::{Fake, FakeOptions, Lacks, QueryService, Tls};
 pub use garbage::Garbage;

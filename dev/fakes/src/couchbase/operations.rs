@@ -30,6 +30,7 @@ pub(super) struct Agreed {
     pub collections: bool,
     pub mutation_tokens: bool,
     pub durability: bool,
+    pub keeping_expiry: bool,
     pub json: bool,
     pub snappy: bool,
 }
@@ -77,6 +78,9 @@ fn prepare(cluster: &mut Cluster, node: usize, agreed: Agreed, request: &Request
     if cluster.map.active(request.vbucket) != Some(node) {
         cluster.not_my_vbucket += 1;
         return Err(Response { status: status::NOT_MY_VBUCKET, ..Response::value(cluster.config(true)) });
+    }
+    if request.preserve_expiry && !agreed.keeping_expiry {
+        return fail(status::INVALID);
     }
     let Some((collection, key)) =
         (if agreed.collections { split_key(&request.key) } else { Some((0, &request.key[..])) })

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use storebench_engine::store::StoreError;
 
+use super::super::features::Features;
 use super::super::probe::{bucket_refused, login_refused};
 use super::super::settings::Settings;
 use super::frame::{self, Request, opcode, status};
+use super::request::leb128;
 use crate::connection::Dialog;
 use crate::net::scram::Scram;
 use crate::net::{Host, Secret, Stream, connect};
@@ -14,12 +16,10 @@ use crate::net::{Host, Secret, Stream, connect};
 /// Timeout of a connection until it is ready, and of a question after that.
 pub(super) const PATIENCE: Duration = Duration::from_secs(7);
 
-/// In this order: small answers are not delayed, extended errors, a bucket for each connection, answers in any order, frames
-/// in requests, durability, collections, writes that keep a document's expiry, and each map only once, however many
-/// requests reach a node that does not serve their document.
-const FEATURES: [u16; 9] = [0x03, 0x07, 0x08, 0x0e, 0x10, 0x11, 0x12, 0x14, 0x1e];
-/// Those without which operations would do something else.
-const NEEDED: [u16; 4] = [0x10, 0x11, 0x12, 0x14];
+/// What does not change what operations do. In this order: small answers are not delayed, extended errors, a bucket for
+/// each connection, answers in any order, and each map only once, however many requests reach a node that does not serve
+/// their document.
+const FEATURES: [u16; 5] = [0x03, 0x07, 0x08, 0x0e, 0x1e];
 /// Servers ask for 4,000 iterations or more. One that asks for hardly any may want to guess the password.
 const LEAST_ROUNDS: u32 = 1_000;
 
@@ -28,6 +28,8 @@ pub(super) struct Ready {
     dialog: Dialog,
     host: Host,
     number: u32,
+    /// What it does, as the other nodes do.
+    features: Features,
 }
 
 /// An answer, owned.
@@ -42,10 +44,10 @@ impl Ready {
     ///
     /// # Errors
     /// `Unreachable` with cause and remedy.
-    pub(super) async fn open(settings: &Settings, host: &Host) -> Result<Self, StoreError> {
+    pub(super) async fn open(settings: &Settings, host: &Host, features: Features) -> Result<Self, StoreError> {
         let opening = async {
             let stream = connect(host, settings.address.tls.as_ref(), PATIENCE).await?;
-            let mut ready = Self { dialog: Dialog::new(stream), host: host.clone(), number: 0 };
+            let mut ready = Self { dialog: Dialog::new(stream), host: host.clone(), number: 0, features };
             ready.agree().await?;
             ready.log_in(settings).await?;
             let bucket =
@@ -68,18 +70,21 @@ impl Ready {
         self.dialog.into_stream().0
     }
 
-    /// The number of a collection.
+    /// What stands before the keys of a collection: its number, or nothing if the server has the default one only.
     ///
     /// # Errors
     /// `Failed` if the bucket does not have it, `Unreachable` if there is no answer in time.
-    pub(super) async fn collection(&mut self, scope: &str, name: &str) -> Result<u32, StoreError> {
+    pub(super) async fn collection(&mut self, scope: &str, name: &str) -> Result<Vec<u8>, StoreError> {
+        if !self.features.collections {
+            return Ok(Vec::new());
+        }
         let path = format!("{scope}.{name}");
         let asked = Request { opcode: opcode::GET_COLLECTION_ID, value: path.as_bytes(), ..Request::default() };
         let said = tokio::time::timeout(PATIENCE, self.ask(asked)).await;
         let said = said.map_err(|_| self.odd(&format!("it did not answer within {PATIENCE:?}")))??;
         // The revision of the list of collections, then the number.
         match said.extras.get(8..).and_then(|rest| rest.first_chunk()) {
-            Some(number) if said.status == status::SUCCESS => Ok(u32::from_be_bytes(*number)),
+            Some(number) if said.status == status::SUCCESS => Ok(leb128(u32::from_be_bytes(*number))),
             _ => Err(StoreError::Failed(format!(
                 "{} has no collection `{path}` (status 0x{:x}); it may have been dropped",
                 self.host, said.status
@@ -88,18 +93,18 @@ impl Ready {
     }
 
     async fn agree(&mut self) -> Result<(), StoreError> {
-        let wanted: Vec<u8> = FEATURES.iter().flat_map(|feature| feature.to_be_bytes()).collect();
+        let wanted = FEATURES.into_iter().chain(self.features.numbers());
+        let wanted: Vec<u8> = wanted.flat_map(u16::to_be_bytes).collect();
         let hello = Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() };
         let said = self.ask(hello).await?;
-        let agreed = |feature: &u16| said.value.chunks_exact(2).any(|two| two == feature.to_be_bytes());
-        match said.status {
-            status::SUCCESS if NEEDED.iter().all(agreed) => Ok(()),
-            status::SUCCESS => Err(StoreError::NotSupported(format!(
-                "{} lacks collections, durable writes or writes that keep an expiry; Storebench needs Couchbase Server \
-                 7.0 or newer",
+        let agreed: Vec<u16> = said.value.as_chunks().0.iter().copied().map(u16::from_be_bytes).collect();
+        match (said.status, Features::agreed(&agreed).lacks(self.features)) {
+            (status::SUCCESS, None) => Ok(()),
+            (status::SUCCESS, Some(why)) => Err(StoreError::NotSupported(format!(
+                "{}: {why}, though another node of the cluster has them; use nodes of one version",
                 self.host
             ))),
-            other => Err(self.odd(&format!("it does not take connections now (status 0x{other:02x})"))),
+            (other, _) => Err(self.odd(&format!("it does not take connections now (status 0x{other:02x})"))),
         }
     }
 

@@ -11,13 +11,14 @@ use storebench_study::workload::Body;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::errors::of_status;
+use super::super::features::{Features, KEEPS_NO_EXPIRY};
 use super::super::link::GRACE;
 use super::super::settings::Settings;
 use super::super::topology::Topology;
 use super::super::{Ready, durability};
 use super::frame::{self, Answer, Request, opcode, status};
 use super::login;
-use super::request::{Collection, Expect, What, Writer, leb128};
+use super::request::{Collection, Expect, What, Writer};
 use super::route::Route;
 use crate::connection::{Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
 use crate::document::{CHANGED, EXISTS};
@@ -36,15 +37,16 @@ pub(crate) struct Kv {
     route: Route,
     /// The last map that a node sent.
     map: Vec<u8>,
+    features: Features,
     /// The most requests in flight on a link.
     window: u32,
     timeout: Duration,
 }
 
 /// How a session reconnects to a node.
-fn reconnect(settings: &Arc<Settings>, host: &Host) -> Connect {
-    again((Arc::clone(settings), host.clone()), |(settings, host)| async move {
-        Ok(login::Ready::open(&settings, &host).await?.into_stream())
+fn reconnect(settings: &Arc<Settings>, host: &Host, features: Features) -> Connect {
+    again((Arc::clone(settings), host.clone()), move |(settings, host)| async move {
+        Ok(login::Ready::open(&settings, &host, features).await?.into_stream())
     })
 }
 
@@ -60,7 +62,7 @@ pub(crate) async fn open(
 ) -> Result<KvSession, StoreError> {
     let mut route = Route::default();
     let hosts = route.update(topology);
-    let mut connections = connect_all(settings, &hosts).await;
+    let mut connections = connect_all(settings, &hosts, topology.features).await;
     let mut why = None;
     let mut collections = None;
     for connection in &mut connections {
@@ -85,12 +87,22 @@ pub(crate) async fn open(
     let collections = collections.ok_or_else(|| why.unwrap_or_else(no_nodes))?;
     let (window, timeout) = (options.in_flight.max(1), options.timeout);
     let links = connections.into_iter().zip(&hosts).map(|(connection, host)| match connection {
-        Ok(ready) => Link::connected(ready.into_stream(), reconnect(settings, host), window, timeout, fresh()),
-        Err(_) => Link::connecting(reconnect(settings, host), window, timeout, fresh()),
+        Ok(ready) => {
+            Link::connected(ready.into_stream(), reconnect(settings, host, topology.features), window, timeout, fresh())
+        }
+        Err(_) => Link::connecting(reconnect(settings, host, topology.features), window, timeout, fresh()),
     });
     let links = links.collect();
     let writer = Writer::new(durability::code(options.durability), timeout);
-    let kv = Kv { settings: Arc::clone(settings), writer, route, map: Vec::new(), window, timeout };
+    let kv = Kv {
+        settings: Arc::clone(settings),
+        writer,
+        route,
+        map: Vec::new(),
+        features: topology.features,
+        window,
+        timeout,
+    };
     Ok(Pipelined::new(kv, collections, ready.read_only, links))
 }
 
@@ -104,10 +116,10 @@ fn more_telling(before: Option<StoreError>, error: StoreError) -> StoreError {
 }
 
 /// A connection to each node. Once there is one, the others get only a little more time.
-async fn connect_all(settings: &Settings, hosts: &[Host]) -> Vec<Result<login::Ready, StoreError>> {
+async fn connect_all(settings: &Settings, hosts: &[Host], features: Features) -> Vec<Result<login::Ready, StoreError>> {
     let late = |host: &Host| Err(StoreError::Unreachable(format!("{host} did not answer as soon as another node")));
     let mut connections: Vec<_> = hosts.iter().map(late).collect();
-    let connecting = |(place, host)| async move { (place, login::Ready::open(settings, host).await) };
+    let connecting = |(place, host)| async move { (place, login::Ready::open(settings, host, features).await) };
     let mut pending: FuturesUnordered<_> = hosts.iter().enumerate().map(connecting).collect();
     let mut deadline = None;
     loop {
@@ -127,7 +139,7 @@ async fn connect_all(settings: &Settings, hosts: &[Host]) -> Vec<Result<login::R
 async fn numbers(node: &mut login::Ready, ready: &Ready) -> Result<Vec<Collection>, StoreError> {
     let mut collections = Vec::new();
     for (scope, name, body) in &ready.collections {
-        let prefix = leb128(node.collection(scope, name).await?);
+        let prefix = node.collection(scope, name).await?;
         collections.push(Collection { prefix, body: *body });
     }
     Ok(collections)
@@ -175,6 +187,9 @@ impl Dialect for Kv {
         collection: &Collection,
         out: &mut Vec<u8>,
     ) -> Option<Result<Expect, OpError>> {
+        if !self.features.keeps_expiry {
+            return Some(Err(OpError::new(ErrorKind::Refused, KEEPS_NO_EXPIRY)));
+        }
         self.writer.patch(key, patch, collection, self.route.vbucket(key), out)
     }
 
@@ -326,7 +341,7 @@ impl Pipelined<Kv> {
 
     /// Takes over a map, if it can be read and is newer. New nodes start connecting.
     fn take_map(&mut self, link: usize, map: Vec<u8>) {
-        let Kv { settings, route, map: last, window, timeout, .. } = &mut self.dialect;
+        let Kv { settings, route, map: last, features, window, timeout, .. } = &mut self.dialect;
         // While documents move, many answers have the same map.
         if map.is_empty() || map == *last {
             return;
@@ -336,7 +351,7 @@ impl Pipelined<Kv> {
         *last = map;
         let Ok(topology) = Topology::read(text.as_bytes(), host, settings.address.tls.is_some()) else { return };
         for host in route.update(&topology) {
-            self.links.push(Link::connecting(reconnect(settings, &host), *window, *timeout, fresh()));
+            self.links.push(Link::connecting(reconnect(settings, &host, *features), *window, *timeout, fresh()));
         }
     }
 }

@@ -216,3 +216,28 @@ fn a_silent_host_leaves_the_others_their_time() {
     let mut session = Driven::open(&*store, &options).unwrap();
     session.run(Op::Upsert { key: "k", body: b"{}" }).unwrap();
 }
+
+#[test]
+fn errors_without_a_count_are_told_in_the_words_of_the_server_and_nothing_is_known_of_the_rest() {
+    let port = serve(|name, command| {
+        let books = name == "insert" && command.get_str(name).is_ok_and(|collection| collection == "books");
+        let error = doc! { "index": 0, "code": 11000, "errmsg": "E11000 as it says" };
+        Reply::Answer(if books {
+            doc! { "ok": 1.0, "writeErrors": [error] }
+        } else {
+            usual(name, &single())
+        })
+    });
+    let store = open(&format!("mongodb://127.0.0.1:{port}/d"));
+    store.prepare(&layout("books", None), Prepare::Fresh).unwrap();
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    for count in [1, 3] {
+        let reply = session.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items(count).as_batch() }).unwrap();
+        let reply = reply.as_reply();
+        assert_eq!((reply.documents, reply.rejects.len()), (0, count));
+        for reject in reply.rejects {
+            let expected = if reject.item == 0 { ErrorKind::Conflict } else { ErrorKind::OutcomeUnknown };
+            assert_eq!(reject.error.kind, expected, "{reject:?}");
+        }
+    }
+}
