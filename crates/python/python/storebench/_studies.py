@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from . import _errors, _native
@@ -20,14 +20,18 @@ def text_of(study: Study) -> str | None:
     """Returns the study as TOML, or None if it is a file or a built-in study."""
     if isinstance(study, Mapping):
         try:
-            return _native.toml_of(json.dumps(study))
-        except ValueError as error:
-            raise _errors.of(2, str(error)) from None
-        except TypeError as error:
+            text = json.dumps(study)
+        except (TypeError, ValueError) as error:
             raise _errors.of(2, f"a study: {error}") from None
-    if isinstance(study, str) and "\n" in study:
-        return study
-    return None
+        return _native.toml_of(text)
+    path = _errors.path("study", study, "a path, the name of a built-in study, TOML text or a dictionary")
+    return path if isinstance(study, str) and "\n" in study else None
+
+
+def overrides_of(set: Iterable[str]) -> list[str]:
+    """Returns the overrides of a study."""
+    some = [set] if isinstance(set, str) else _errors.several("set", set, 'texts such as "phases.mixed.rate=500"')
+    return [_errors.text("set", one) for one in some]
 
 
 @contextlib.contextmanager
