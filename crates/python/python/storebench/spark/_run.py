@@ -88,7 +88,8 @@ def run(
             context.setJobGroup(group, "storebench run")
             parts = context.parallelize(range(generators), generators).barrier().mapPartitions(task.perform).collect()
         except BaseException as error:
-            context.cancelJobGroup(group)
+            if not isinstance(error, Exception):
+                context.cancelJobGroup(group)
             if shared and place.exists():
                 (place / STOP).touch()
             # Nobody sends to the store after this.
