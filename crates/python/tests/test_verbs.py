@@ -43,6 +43,7 @@ def test_a_study_runs_on_chosen_stores_with_overrides(here: pathlib.Path) -> Non
     counts = [sum(op["count"] for op in trial["phases"][1]["ops"].values()) for trial in run.result["trials"]]
     assert counts == [300, 300]
     assert run.folder is not None and run.folder.parent == here / "runs"
+    assert run.name == "study" and run.folder.name.startswith("study-")
     again = storebench.open_run(run.folder)
     assert again.result == run.result and again.exit_code is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -44,7 +45,14 @@ def as_file(study: Study) -> Generator[str]:
         return
     here = pathlib.Path.cwd()
     folder = here if os.access(here, os.W_OK) else pathlib.Path(tempfile.gettempdir())
-    with tempfile.NamedTemporaryFile("w", prefix=".study-", suffix=".toml", dir=folder, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield file.name
+    # Its name is that of the run.
+    path = folder / ".study.toml"
+    for number in itertools.count(2):
+        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(text)
+            break
+        path = folder / f".study-{number}.toml"
+    try:
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)
