@@ -52,7 +52,7 @@ def test_documents_are_copied_verified_and_compared(here: pathlib.Path) -> None:
     (here / "books.jsonl").write_text("".join(json.dumps({"id": n, "title": f"t{n}"}) + "\n" for n in range(50)))
     report = storebench.copy("books.jsonl", "sqlite:books.db", key="{id}", verify=True, progress=False)
     assert (report["counts"]["written"], report["counts"]["rejected"]) == (50, 0)
-    storebench.copy("sqlite:books.db", "out.jsonl", progress=False)
+    storebench.copy("sqlite:books.db", here / "out.jsonl", progress=False)
     assert len((here / "out.jsonl").read_text().splitlines()) == 50
     assert "nothing was written" in storebench.copy("books.jsonl", "new.jsonl", dry_run=True, progress=False)["dry_run"]
     (here / "bad.jsonl").write_text('{"id": 1}\n[2]\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 def copy(
     spark: SparkSession,
-    source: str,
-    target: str,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
     allow_repeats: bool = False,
     progress: bool | None = None,
