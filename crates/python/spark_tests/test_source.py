@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import storebench
+import storebench.spark
 from conftest import PASSWORD, Server, books
 from test_copy import stored, without_key
 
@@ -121,6 +122,66 @@ def test_rejected_rows_fail_the_job_and_are_kept(spark: Any, redis: Server, here
     assert json.loads(kept.read_text())["record"] == {"n": 2}
     writes(frame, redis.url, collection=target, out=out, max_errors="1").save()
     assert stored(redis.url, target) == {"a": {"n": 1}}
+
+
+def test_times_are_cut_to_microseconds_and_int96_is_utc(spark: Any, here: pathlib.Path) -> None:
+    (here / "a.jsonl").write_text(
+        '{"_id": "a", "at": "2026-11-26T10:00:00.123456789Z", "o": {"at": "2026-11-26T10:00:00.1234567+01:00"}, "l": ["2026-11-26T10:00:00Z"]}\n'
+        '{"_id": "b", "o": null, "l": null}\n'
+    )
+    schema = "_id string, at timestamp, o struct<at: timestamp>, l array<timestamp>"
+    micros = ["_id", "unix_micros(at) at", "unix_micros(o.at) o", "unix_micros(l[0]) l"]
+    rows = reads(spark, str(here / "a.jsonl")).schema(schema).load().selectExpr(*micros).orderBy("_id").collect()
+    second = 1_795_687_200_000_000
+    assert [tuple(row) for row in rows] == [("a", second + 123_456, second - 3_600_000_000 + 123_456, second), ("b", None, None, None)]
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    spark.sql("select 'a' _id, timestamp_micros(1795687200123456) at").write.parquet(str(here / "int96"))
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    (row,) = reads(spark, f"{here}/int96/").schema("at timestamp").load().selectExpr("unix_micros(at) at").collect()
+    assert row["at"] == second + 123_456
+
+
+def test_variants_are_written_as_their_json(spark: Any, redis: Server) -> None:
+    target = f"variant{random.randrange(10**9)}"
+    frame = spark.sql("""select 'a' _id, parse_json('{"n": [1, null, 2.5]}') v union all select 'b', null""")
+    writes(frame, redis.url, collection=target).save()
+    assert stored(redis.url, target) == {"a": {"v": {"n": [1, None, 2.5]}}, "b": {}}
+    with pytest.raises(Exception, match="column `o`: a variant must be a column"):
+        writes(frame.selectExpr("_id", "struct(v) o"), redis.url, collection=target).save()
+
+
+def test_a_rejected_row_has_its_key_and_value(spark: Any, redis: Server, here: pathlib.Path) -> None:
+    frame = spark.createDataFrame([("a", float("nan")), ("b", 1.5)], "_id string, x double")
+    target, out = f"nan{random.randrange(10**9)}", str(here / "out")
+    writes(frame, redis.url, collection=target, out=out, max_errors="1").save()
+    (kept,) = (here / "out").glob("*/rejects.jsonl")
+    reject = json.loads(kept.read_text())
+    assert (reject["key"], reject["record"]) == ("a", '{"_id":"a","x":NaN}')
+    assert stored(redis.url, target) == {"b": {"x": 1.5}}
+
+
+def test_bad_options_are_named(spark: Any, redis: Server, here: pathlib.Path) -> None:
+    frame = spark.createDataFrame([("a", 1)], "_id string, n int")
+    with pytest.raises(Exception, match="BadInput: max_errors: expected a whole number from 0, not 'many'"):
+        writes(frame, redis.url, collection="any", max_errors="many").save()
+    with pytest.raises(Exception, match="BadInput: documents: expected true or false, not 'maybe'"):
+        reads(spark, redis.url, collection="any", documents="maybe").load()
+    for name in ("books", "films"):
+        books(here / f"{name}.jsonl", 5)
+        storebench.copy(f"{name}.jsonl", f"{redis.url}/3", to_collection=name, progress=False)
+    with pytest.raises(Exception, match=r"BadInput: .* name the collection to read with collection=NAME"):
+        reads(spark, f"{redis.url}/3").load()
+    refused: list[tuple[Any, str]] = [
+        (lambda: storebench.spark.run(spark, "first-look", 0), "^generators: expected a whole number from 1, not 0"),
+        (lambda: storebench.spark.run(spark, "first-look", 2, **cast(Any, {"shared": 5})), "^shared: expected a path, not 5"),
+        (lambda: storebench.spark.run(cast(Any, None), "first-look", 2), "^spark: expected a SparkSession"),
+        (lambda: storebench.spark.run(spark, cast(Any, 5), 2), "^study: expected a path"),
+        (lambda: storebench.spark.copy(spark, cast(Any, 5), redis.url), "^source: expected the URL of a store, or a path"),
+        (lambda: storebench.spark.copy(spark, "books.jsonl", redis.url, **cast(Any, {"tries": object()})), "^tries: expected text"),
+    ]
+    for call, says in refused:
+        with pytest.raises(storebench.BadInput, match=says):
+            call()
 
 
 def test_what_would_lose_data_is_refused(spark: Any, redis: Server) -> None:

@@ -10,7 +10,7 @@ use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_json::ReaderBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -39,9 +39,17 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, 
     PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(failed)?, SCHEMA)
 }
 
-/// The error of a verb with this exit code. The package makes its own exceptions of it.
+/// The exception of the package for this exit code of the command line.
 pub(crate) fn refused(code: u8, message: &str) -> PyErr {
-    PyValueError::new_err((code, message.to_owned()))
+    Python::attach(|py| {
+        let made = py.import("storebench._errors").and_then(|errors| errors.call_method1("of", (code, message)));
+        made.map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// The exception for an argument that cannot be used.
+pub(crate) fn bad_input(message: impl std::fmt::Display) -> PyErr {
+    refused(2, &message.to_string())
 }
 
 /// The type of a column of a run folder's table.
@@ -167,7 +175,7 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
             }
             Ok(values.into_any())
         }
-        other => Err(PyValueError::new_err(format!("a column of {other} has no Python value here"))),
+        other => Err(failed(format!("a column of {other} has no Python value here"))),
     }
 }
 
@@ -239,7 +247,7 @@ impl Stream {
         let Rows::Iterated(rows, current) = &mut *state else { return Err(read_already()) };
         while current.as_ref().is_none_or(|(batch, row)| *row >= batch.num_rows()) {
             let Some(next) = py.detach(|| rows.next()) else { return Ok(None) };
-            *current = Some((next.map_err(|error| of_reader(py, error))?, 0));
+            *current = Some((next.map_err(|error| of_reader(&error))?, 0));
         }
         let Some((batch, row)) = current else { return Ok(None) };
         let values = dictionary(py, batch, *row)?;
@@ -249,13 +257,14 @@ impl Stream {
 }
 
 /// The exception of the package for an error of a reader.
-fn of_reader(py: Python<'_>, error: ArrowError) -> PyErr {
-    let ArrowError::ExternalError(inner) = &error else { return failed(error) };
-    let Some(ReadFailed { code, message }) = inner.downcast_ref::<ReadFailed>() else { return failed(inner) };
-    let made = py.import("storebench._errors").and_then(|errors| errors.call_method1("of", (*code, message)));
-    made.map_or_else(|error| error, PyErr::from_value)
+fn of_reader(error: &ArrowError) -> PyErr {
+    let ArrowError::ExternalError(inner) = error else { return failed(error) };
+    match inner.downcast_ref::<ReadFailed>() {
+        Some(ReadFailed { code, message }) => refused(*code, message),
+        None => failed(inner),
+    }
 }
 
 fn read_already() -> PyErr {
-    PyValueError::new_err("these rows have been read; make the stream again")
+    bad_input("these rows have been read; make the stream again")
 }

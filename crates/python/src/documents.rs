@@ -7,12 +7,11 @@ use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchReader, StringArray, UInt64Array};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use storebench_lab::run::{Compiled, compile_documents};
 use storebench_study::workload::{Body, Study};
 
-use crate::arrow::Stream;
+use crate::arrow::{Stream, bad_input};
 
 /// The most documents of one batch.
 const ROWS: u64 = 4_096;
@@ -95,7 +94,7 @@ pub(crate) fn documents(
     version: u64,
 ) -> PyResult<Stream> {
     // An error quotes its line, which may have a password.
-    let refused = |what: String| PyValueError::new_err(storebench_results::redact(&what));
+    let refused = |what: String| bad_input(storebench_results::redact(&what));
     let study = Study::parse(text, Path::new(file), &overrides).map_err(|e| refused(e.to_string()))?;
     let compiled = py.detach(|| compile_documents(&study, scale, Path::new(base), None));
     let documents = compiled.map_err(|e| refused(e.to_string()))?;
@@ -133,7 +132,6 @@ pub(crate) fn documents(
 /// A study in TOML from one in JSON.
 #[pyfunction]
 pub(crate) fn toml_of(json: &str) -> PyResult<String> {
-    let refused = |what: String| PyValueError::new_err(what);
-    let value: toml::Value = serde_json::from_str(json).map_err(|e| refused(format!("a study: {e}")))?;
-    toml::to_string(&value).map_err(|e| refused(format!("a study: {e}")))
+    let value: toml::Value = serde_json::from_str(json).map_err(|e| bad_input(format!("a study: {e}")))?;
+    toml::to_string(&value).map_err(|e| bad_input(format!("a study: {e}")))
 }

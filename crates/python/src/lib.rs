@@ -23,5 +23,5 @@ mod _native {
     #[pymodule_export]
     use super::store::provide;
     #[pymodule_export]
-    use super::verbs::{call, main};
+    use super::verbs::{call, main, options};
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use storebench_cli::{Outcome, Reading};
 use storebench_transfer::{Columns, RecordBatches, Records, Room, Split, TransferError, read_split};
 
-use crate::arrow::Stream;
+use crate::arrow::{Stream, bad_input, refused};
 
 /// The most documents of one batch.
 const ROWS: usize = 4_096;
@@ -70,7 +70,7 @@ pub(crate) fn check_server(py: Python<'_>, url: &str) -> PyResult<()> {
 /// The error of a verb: its exit code and its message.
 fn failed(outcome: Outcome) -> PyErr {
     let message = outcome.message.unwrap_or(outcome.out);
-    crate::arrow::refused(outcome.code, &message)
+    refused(outcome.code, &message)
 }
 
 #[pymethods]
@@ -113,7 +113,7 @@ impl Reader {
         names: (String, String),
         binary: bool,
     ) -> PyResult<Stream> {
-        let unreadable = |e: serde_json::Error| crate::arrow::refused(2, &format!("a part or columns: {e}"));
+        let unreadable = |e: serde_json::Error| bad_input(format!("a part or columns: {e}"));
         let splits: Vec<Split> = match splits {
             None => py.detach(|| self.0.splits()).map_err(failed)?,
             Some(texts) => {

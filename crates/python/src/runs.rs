@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow_array::UInt64Array;
 use arrow_schema::DataType;
-use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 use storebench_results::answer::answer;
@@ -16,10 +15,10 @@ use storebench_results::{
     AllOps, OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of,
 };
 
-use crate::arrow::{Table, failed, type_of};
+use crate::arrow::{Table, bad_input, failed, type_of};
 
 fn opened(path: &Path) -> PyResult<RunResult> {
-    storebench_results::read_run(path).map_err(|e| PyValueError::new_err(e.to_string()))
+    storebench_results::read_run(path).map_err(bad_input)
 }
 
 /// The result of a run as JSON, from its folder or its run.json. Older formats are converted.
@@ -49,14 +48,14 @@ pub(crate) fn said(path: PathBuf) -> PyResult<String> {
 pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Table> {
     let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
         let known = Kind::ALL.map(Kind::name).join(", ");
-        return Err(PyValueError::new_err(format!("unknown table `{name}`; known: {known}")));
+        return Err(bad_input(format!("unknown table `{name}`; expected one of {known}")));
     };
     let file = folder.join(kind.file());
     if !folder.join(RESULT_FILE).exists() {
-        return Err(PyValueError::new_err(format!("{}: no run is here; was it moved or deleted?", folder.display())));
+        return Err(bad_input(format!("{}: no run is here; was it moved or deleted?", folder.display())));
     }
     if !file.exists() && folder.join(kind.parquet_file()).exists() {
-        return Err(PyValueError::new_err(format!(
+        return Err(bad_input(format!(
             "{}: an older version wrote this table as Parquet; read that file",
             folder.join(kind.parquet_file()).display()
         )));
@@ -66,7 +65,7 @@ pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Tab
         let columns: Vec<_> = kind.columns().into_iter().map(|(name, kind)| (name, type_of(kind))).collect();
         Table::of_rows(&columns, &rows).map_err(|e| format!("{}: {e}", file.display()))
     };
-    py.detach(read).map_err(PyValueError::new_err)
+    py.detach(read).map_err(bad_input)
 }
 
 /// Each operation of each phase of each trial: counts, rates and percentiles.
@@ -201,10 +200,9 @@ impl Histogram {
     }
 
     /// The time in ns that `percent` (0 to 100) of the times do not exceed. None if it is empty.
-    fn percentile(&self, percent: f64) -> PyResult<Option<u64>> {
-        if !(0.0..=100.0).contains(&percent) {
-            return Err(PyValueError::new_err(format!("{percent} is not a percentile; use 0 to 100")));
-        }
+    fn percentile(&self, percent: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let given = percent.extract::<f64>().ok().filter(|given| (0.0..=100.0).contains(given));
+        let percent = given.ok_or_else(|| bad_input(format!("{percent} is not a percentile; use 0 to 100")))?;
         Ok((!self.0.is_empty()).then(|| self.0.value_at_quantile(percent / 100.0)))
     }
 
@@ -253,7 +251,7 @@ pub(crate) fn histogram(
 ) -> PyResult<Histogram> {
     let known = ["response", "service", "failed", "client-queueing"];
     if !known.contains(&series) {
-        return Err(PyValueError::new_err(format!("unknown series `{series}`; known: {}", known.join(", "))));
+        return Err(bad_input(format!("unknown series `{series}`; expected one of {}", known.join(", "))));
     }
     let result = opened(&folder)?;
     let chosen = |of: &&TrialResult| match trial {
@@ -266,10 +264,7 @@ pub(crate) fn histogram(
     let names: BTreeSet<&str> = trials.iter().map(|of| configuration_of(of)).collect();
     if names.len() > 1 {
         let names: Vec<&str> = names.into_iter().collect();
-        return Err(PyValueError::new_err(format!(
-            "the run has several configurations; give one: {}",
-            names.join(", ")
-        )));
+        return Err(bad_input(format!("the run has several configurations; give one: {}", names.join(", "))));
     }
     let mut all = hdrhistogram::Histogram::new(3).map_err(failed)?;
     let mut found = false;
@@ -278,11 +273,11 @@ pub(crate) fn histogram(
             found = true;
             let log = folder.join(log_name(of.trial, &of.store, phase, of_phase.pass()));
             let times = merged_log(&log, op, series);
-            all.add(times.map_err(|e| PyValueError::new_err(format!("{}: {e}", log.display())))?).map_err(failed)?;
+            all.add(times.map_err(|e| bad_input(format!("{}: {e}", log.display())))?).map_err(failed)?;
         }
     }
     match found {
         true => Ok(Histogram(all)),
-        false => Err(PyIndexError::new_err(format!("the run has no operation `{op}` in a phase `{phase}`"))),
+        false => Err(bad_input(format!("the run has no operation `{op}` in a phase `{phase}`"))),
     }
 }

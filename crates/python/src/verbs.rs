@@ -1,5 +1,6 @@
 //! Verbs of the command line, called in this process.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -26,6 +27,14 @@ pub(crate) fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let code = py.detach(|| storebench_cli::main_of(args));
     // The type has no accessor.
     (0..=u8::MAX).find(|code_of| ExitCode::from(*code_of) == code).unwrap_or(1)
+}
+
+/// The long options of all verbs, and whether each is a flag.
+#[pyfunction]
+pub(crate) fn options() -> BTreeMap<String, bool> {
+    let command = storebench_cli::command();
+    let all = command.get_subcommands().flat_map(|verb| verb.get_arguments());
+    all.filter_map(|option| Some((option.get_long()?.to_owned(), !option.get_action().takes_values()))).collect()
 }
 
 /// Performs a verb with these arguments. Returns its exit code, its stdout, the message of its error, and whether Ctrl-C

@@ -43,6 +43,7 @@ def test_a_study_runs_on_chosen_stores_with_overrides(here: pathlib.Path) -> Non
     counts = [sum(op["count"] for op in trial["phases"][1]["ops"].values()) for trial in run.result["trials"]]
     assert counts == [300, 300]
     assert run.folder is not None and run.folder.parent == here / "runs"
+    assert run.name == "study" and run.folder.name.startswith("study-")
     again = storebench.open_run(run.folder)
     assert again.result == run.result and again.exit_code is None
 
@@ -51,7 +52,7 @@ def test_documents_are_copied_verified_and_compared(here: pathlib.Path) -> None:
     (here / "books.jsonl").write_text("".join(json.dumps({"id": n, "title": f"t{n}"}) + "\n" for n in range(50)))
     report = storebench.copy("books.jsonl", "sqlite:books.db", key="{id}", verify=True, progress=False)
     assert (report["counts"]["written"], report["counts"]["rejected"]) == (50, 0)
-    storebench.copy("sqlite:books.db", "out.jsonl", progress=False)
+    storebench.copy("sqlite:books.db", here / "out.jsonl", progress=False)
     assert len((here / "out.jsonl").read_text().splitlines()) == 50
     assert "nothing was written" in storebench.copy("books.jsonl", "new.jsonl", dry_run=True, progress=False)["dry_run"]
     (here / "bad.jsonl").write_text('{"id": 1}\n[2]\n')
@@ -59,7 +60,7 @@ def test_documents_are_copied_verified_and_compared(here: pathlib.Path) -> None:
         storebench.copy("bad.jsonl", "sqlite:bad.db", key="{id}", progress=False)
     assert caught.value.report is not None and caught.value.report["counts"]["written"] == 1
     # It would change the copy's data.
-    with pytest.raises(storebench.BadInput, match="--discard-existing"):
+    with pytest.raises(storebench.BadInput, match="discard_existing=True"):
         storebench.bench("sqlite:books.db", docs=10, progress=False)
 
 
@@ -75,7 +76,7 @@ def test_a_load_is_verified_and_runs_are_compared(here: pathlib.Path) -> None:
 
 
 def test_errors_have_the_words_of_the_command_line() -> None:
-    with pytest.raises(storebench.BadInput, match="unexpected argument '--no-such-option'") as caught:
+    with pytest.raises(storebench.BadInput, match="unexpected argument 'no_such_option'") as caught:
         storebench.bench("null:", no_such_option=1)
     assert caught.value.code == 2 and isinstance(caught.value, ValueError)
     with pytest.raises(storebench.BadInput, match="unknown collection `reads`|reads"):

@@ -92,7 +92,13 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
     }
     let notes = &notes[..];
     if args.json {
-        return print_json(&Printed { format: "infer-check-1", documents, from_every, figures: &figures, notes });
+        return print_json(&Printed {
+            format: "storebench-infer-check/1",
+            documents,
+            from_every,
+            figures: &figures,
+            notes,
+        });
     }
     let mut out = format!("{} documents of the sample, and as many generated ones", count(documents));
     if from_every > 1 {

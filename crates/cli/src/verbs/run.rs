@@ -66,7 +66,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             progress.note("--keep: measuring the documents already in the store; phases that load are skipped");
         }
     }
-    let name = args.study.study.file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into());
+    let stem = args.study.study.file_stem().unwrap_or("run".as_ref()).to_string_lossy();
+    // The Python package hides the file of a study that has none.
+    let name = stem.trim_start_matches('.').to_owned();
     let request = RunRequest {
         name,
         study: opened.study,

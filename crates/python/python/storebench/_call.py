@@ -25,17 +25,23 @@ def arguments(options: Mapping[str, Option]) -> list[str]:
             continue
         if value is True:
             words.append(flag)
-        elif isinstance(value, (str, int, float, os.PathLike, numbers.Real)):
-            words.append(f"{flag}={text(value)}")
+        elif isinstance(value, ONE):
+            words.append(f"{flag}={text(name, value)}")
         else:
-            words.extend(f"{flag}={text(one)}" for one in value)
+            words.extend(f"{flag}={text(name, one)}" for one in _errors.several(name, value, f"{EXPECTED}, or a list"))
     return words
 
 
-def text(value: One) -> str:
+ONE = (str, os.PathLike, numbers.Real)
+EXPECTED = "text, a number, a path, True or False"
+
+
+def text(name: str, value: object) -> str:
     """Formats a value for the command line. Floats get no exponent, because times and counts do not accept one."""
+    if isinstance(value, bool) or not isinstance(value, ONE):
+        raise _errors.not_expected(name, "text, a number or a path", value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return _errors.path(name, value)
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
     return str(value)
@@ -108,9 +114,13 @@ def call(
         meet: Sends a message to all parts of a run, and returns the messages of all parts in their order.
         input: A file that takes the place of standard input.
     """
+    for word in words:
+        # A name of a file that is not valid Unicode, as Python holds it.
+        if not word.isprintable() and word.encode(errors="ignore").decode() != word:
+            raise _errors.of(2, f"{word!r} is not valid Unicode")
     with Progress.of(progress) as shown:
         code, out, message, interrupted = _native.call(list(words), shown.tell, program(), tasks, task, meet, input)
-    return Done(code, out, message, interrupted, shown.messages)
+    return Done(code, out, message, interrupted, [_errors.in_python(one) for one in shown.messages])
 
 
 def perform(words: Sequence[str], task: str) -> str:

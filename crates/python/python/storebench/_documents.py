@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import numbers
 import os
 import pathlib
 from collections.abc import Generator, Iterable, Mapping
@@ -11,7 +13,7 @@ from . import _call, _errors, _native
 from ._call import Option
 from ._native import Stream
 from ._stores import OneStore, url_of
-from ._studies import Study, text_of
+from ._studies import Study, overrides_of, text_of
 
 
 def documents(
@@ -42,8 +44,11 @@ def documents(
     Raises:
         BadInput: The study is invalid, or the collection or document range does not exist.
     """
-    overrides = [set] if isinstance(set, str) else list(set)
-    text = text_of(study)
+    text, overrides = text_of(study), overrides_of(set)
+    start, version = _errors.whole("start", start), _errors.whole("version", version)
+    stop = None if stop is None else _errors.whole("stop", stop)
+    if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
+        raise _errors.not_expected("scale", "a number above 0", scale)
     base, file = os.curdir, "study.toml"
     if text is None:
         assert not isinstance(study, Mapping)
@@ -52,10 +57,8 @@ def documents(
             text, base, file = path.read_text(encoding="utf-8"), str(path.parent), str(path)
         else:
             text = _call.call(["studies", str(path), "--file"], False).printed()
-    try:
-        return _native.documents(text, file, base, overrides, scale, collection, start, stop, version)
-    except (ValueError, OverflowError) as error:
-        raise _errors.of(2, str(error)) from None
+    collection = _errors.text("collection", collection)
+    return _native.documents(text, file, base, overrides, float(scale), collection, start, stop, version)
 
 
 def read(
@@ -87,10 +90,12 @@ def read(
 
     Reading raises the same exceptions, and DataLost for a record that cannot be read.
     """
-    reader = opened(url_of(source), collection, options)
+    check_options((name.rstrip("_") for name in options), READS - {"from_collection"})
     with errors():
+        words = _call.arguments({"from_collection": collection, **options})
+        reader = _native.Reader(url_of(source), words)
         inferred = reader.columns()[0] if columns else None
-        return reader.stream(None, inferred, ("key", "document"), binary)
+        return reader.stream(None, inferred, ("key", "document"), bool(binary))
 
 
 READS = frozenset(
@@ -109,20 +114,10 @@ def check_options(options: Iterable[str], known: Iterable[str]) -> None:
             raise _errors.of(2, f"unknown option `{name}`; expected one of {', '.join(known)}")
 
 
-def opened(source: str, collection: str | None, options: Mapping[str, Option]) -> _native.Reader:
-    """Opens a source."""
-    check_options((name.rstrip("_") for name in options), READS - {"from_collection"})
-    with errors():
-        return _native.Reader(source, _call.arguments({"from_collection": collection, **options}))
-
-
 @contextlib.contextmanager
 def errors() -> Generator[None]:
-    """Converts errors of the native module."""
+    """Calls the collection as functions that read do."""
     try:
         yield
-    except ValueError as error:
-        match error.args:
-            case (int(code), str(message)):
-                raise _errors.of(code, message) from None
-        raise
+    except _errors.StorebenchError as error:
+        raise _errors.of(error.code, str(error).replace("from_collection", "collection")) from None

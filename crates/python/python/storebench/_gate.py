@@ -131,7 +131,11 @@ def gate(run: Run, *conditions: str, undecided: Literal["fail", "pass"] = "fail"
         InvalidMeasurement: The run is invalid or incomplete, so its figures do not measure the store.
         BadInput: A condition is invalid, or no figure matches it.
     """
-    wanted = [Condition.of(text) for text in conditions]
+    if not isinstance(run, Run):
+        raise _errors.not_expected("run", "a Run, such as that of open_run(PATH)", run)
+    if undecided not in ("fail", "pass"):
+        raise _errors.not_expected("undecided", '"fail" or "pass"', undecided)
+    wanted = [Condition.of(_errors.text("a condition", text)) for text in conditions]
     invalid = [check for check in run.checks if check.severity == "invalid"]
     if invalid:
         said = "; ".join(f"{check.name}: {check.observed}" for check in invalid[:3])

@@ -133,9 +133,9 @@ class Run:
         """Returns a table of the run folder: ``intervals``, ``resources``, ``server_resources`` or ``store_stats``.
 
         Raises:
-            ValueError: The table does not exist, or its file is damaged.
+            BadInput: The table does not exist, or its file is damaged.
         """
-        return _native.table(self._folder(), name)
+        return _native.table(self._folder(), _errors.text("name", name))
 
     def histogram(
         self,
@@ -159,9 +159,13 @@ class Run:
             configuration: Required if the run has several configurations.
 
         Raises:
-            IndexError: The run has no such operation.
-            ValueError: The run has several configurations, or a file is damaged.
+            BadInput: The run has no such operation, or several configurations, or a file is damaged.
         """
+        names = {"op": op, "phase": phase, "series": series or "service", "configuration": configuration or ""}
+        for name, value in names.items():
+            _errors.text(name, value)
+        if trial is not None:
+            _errors.whole("trial", trial, 1)
         if series is None:
             phases = [of for trial in self.result["trials"] for of in trial["phases"] if of["name"] == phase]
             series = "response" if any(of.get("rate") for of in phases) else "service"
@@ -212,12 +216,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     Raises:
         BadInput: The path has no run, or the run is damaged.
     """
-    try:
-        result: dict[str, Any] = json.loads(_native.read_run(path))
-    except ValueError as error:
-        raise _errors.of(2, str(error)) from None
+    place = pathlib.Path(_errors.path("path", path))
+    result: dict[str, Any] = json.loads(_native.read_run(place))
     found = Run(result)
     # The run may have been moved since it was saved.
-    place = pathlib.Path(path)
     found.folder = (place if place.is_dir() else place.parent).absolute()
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ from . import _errors, _native
 StoreClass = Callable[[], Any]
 """A class whose objects are sessions of a store; or ``functools.partial`` of one, for arguments."""
 
-OneStore = str | StoreClass
-"""The URL of a store, or a class."""
+OneStore = str | os.PathLike[str] | StoreClass
+"""The URL of a store or the path of a file, or a class."""
 
 
 class NotDone(Exception):
@@ -35,8 +36,8 @@ class Refused(NotDone):
 
 def url_of(store: OneStore) -> str:
     """Returns the URL of a store. A class replaces an earlier one of the same name."""
-    if isinstance(store, str):
-        return store
+    if isinstance(store, (str, os.PathLike)):
+        return _errors.path("store", store)
     from ._adapter import Adapter
 
     adapter = Adapter(store)

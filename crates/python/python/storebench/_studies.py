@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from . import _errors, _native
@@ -20,14 +21,18 @@ def text_of(study: Study) -> str | None:
     """Returns the study as TOML, or None if it is a file or a built-in study."""
     if isinstance(study, Mapping):
         try:
-            return _native.toml_of(json.dumps(study))
-        except ValueError as error:
-            raise _errors.of(2, str(error)) from None
-        except TypeError as error:
+            text = json.dumps(study)
+        except (TypeError, ValueError) as error:
             raise _errors.of(2, f"a study: {error}") from None
-    if isinstance(study, str) and "\n" in study:
-        return study
-    return None
+        return _native.toml_of(text)
+    path = _errors.path("study", study, "a path, the name of a built-in study, TOML text or a dictionary")
+    return path if isinstance(study, str) and "\n" in study else None
+
+
+def overrides_of(set: Iterable[str]) -> list[str]:
+    """Returns the overrides of a study."""
+    some = [set] if isinstance(set, str) else _errors.several("set", set, 'texts such as "phases.mixed.rate=500"')
+    return [_errors.text("set", one) for one in some]
 
 
 @contextlib.contextmanager
@@ -40,7 +45,14 @@ def as_file(study: Study) -> Generator[str]:
         return
     here = pathlib.Path.cwd()
     folder = here if os.access(here, os.W_OK) else pathlib.Path(tempfile.gettempdir())
-    with tempfile.NamedTemporaryFile("w", prefix=".study-", suffix=".toml", dir=folder, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield file.name
+    # Its name is that of the run.
+    path = folder / ".study.toml"
+    for number in itertools.count(2):
+        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(text)
+            break
+        path = folder / f".study-{number}.toml"
+    try:
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)

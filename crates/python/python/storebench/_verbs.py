@@ -12,7 +12,7 @@ from . import _call, _errors
 from ._call import Option
 from ._run import Run, open_run
 from ._stores import OneStore, url_of, urls_of, words_of
-from ._studies import Study, as_file
+from ._studies import Study, as_file, overrides_of
 
 Folder = str | os.PathLike[str]
 """A run: its folder, or the path of its ``run.json``."""
@@ -60,9 +60,8 @@ def run(
         Unreachable: A store does not answer.
         DataLost: Nothing could be measured.
     """
-    overrides: Option = [set] if isinstance(set, str) else list(set)
     with as_file(study) as file:
-        words = ["run", file, *_call.arguments({"store": words_of(stores), "set": overrides, **options})]
+        words = ["run", file, *_call.arguments({"store": words_of(stores), "set": overrides_of(set), **options})]
         return measured(words, progress)
 
 
@@ -182,16 +181,19 @@ def side(runs: Side) -> str:
     """Returns the folders of one side of a comparison."""
     if isinstance(runs, (Run, str, os.PathLike)):
         return folder(runs)
-    return ",".join(folder(run) for run in runs)
+    return ",".join(folder(run) for run in _errors.several("a run", runs, RUN)) or folder(None)
 
 
-def folder(run: Run | Folder) -> str:
+RUN = "a Run, its folder, the path of its run.json, or a list of these"
+
+
+def folder(run: object) -> str:
     """Returns the folder of a run."""
     if isinstance(run, Run):
         if run.folder is None:
             raise _errors.of(2, "this run was not saved")
         return str(run.folder)
-    return os.fspath(run)
+    return _errors.path("a run", run, RUN)
 
 
 def conform(store: OneStore, *, progress: bool | None = None, **options: Option) -> dict[str, Any]:

@@ -118,7 +118,7 @@ impl Class {
         }
         let word = |name: &str| object.getattr(name)?.extract::<String>();
         let wrong = |what: &str, text: &str, expected: &str| {
-            pyo3::exceptions::PyValueError::new_err(format!("unknown {what} `{text}`; expected {expected}"))
+            crate::arrow::bad_input(format!("unknown {what} `{text}`; expected {expected}"))
         };
         let levels = "a level of docs/study-file.md, such as none, os or fsync";
         let (durability, consistency) = (word("durability")?, word("consistency")?);

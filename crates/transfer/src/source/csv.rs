@@ -144,7 +144,7 @@ impl<R: Read> FileRecords for CsvRecords<R> {
         let whole = if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
         let made = whole.and_then(|()| self.object());
         let json = made.and_then(|()| std::str::from_utf8(&self.json).map_err(|e| e.to_string()));
-        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false, bytes: None }))))
+        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false, bytes: None, with_key: None }))))
     }
 
     /// Shows the row as a list of its fields.

@@ -20,6 +20,8 @@ pub(super) struct Bad {
     pub(super) exact: bool,
     /// The content, if it is not UTF-8.
     pub(super) bytes: Option<Box<[u8]>>,
+    /// JSON that has the record's key, if the content is not JSON.
+    pub(super) with_key: Option<String>,
 }
 
 impl Bad {
@@ -28,7 +30,7 @@ impl Bad {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, std::borrow::Cow::Borrowed(_));
         let bytes = (!exact).then(|| bytes.into());
-        Self { why, text: text.into_owned(), exact, bytes }
+        Self { why, text: text.into_owned(), exact, bytes, with_key: None }
     }
 }
 
@@ -92,12 +94,17 @@ impl<F: FileRecords> Reader for FileReader<'_, F> {
                         self.reading.partition.map_or(Cow::Borrowed(json), |partition| partition.added_to(json));
                     match self.reading.maker.text(&whole, origin, into) {
                         Ok(()) => continue,
-                        Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None },
+                        Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None, with_key: None },
                     }
                 }
             };
-            let Bad { why, text, exact, bytes } = self.records.told(refused);
-            bad.push(Unreadable { origin, key: None, why, text, exact, key_bytes: None, bytes });
+            let Bad { why, text, exact, bytes, with_key } = self.records.told(refused);
+            let key = with_key.and_then(|json| {
+                let mut one = Records::default();
+                self.reading.maker.text(&json, origin, &mut one).ok()?;
+                one.iter().next().map(|(key, ..)| key.to_owned())
+            });
+            bad.push(Unreadable { origin, key, why, text, exact, key_bytes: None, bytes });
         }
         Poll::Ready(Ok(true))
     }

@@ -25,19 +25,7 @@ pub(crate) fn in_blocks(page: &str) -> Result<Vec<Shown>, String> {
                 shown.push(Shown { line: at + 2, text });
             }
             "sh" => shown.extend(commands(body.into_iter())),
-            "console" => {
-                // What a command prints is not continued by a line of the block.
-                let mut rest = body.into_iter().peekable();
-                while let Some((at, line)) = rest.next() {
-                    let Some(first) = line.strip_prefix("$ ") else { continue };
-                    let mut text = first.to_owned();
-                    while is_unfinished(&text) {
-                        let Some((_, next)) = rest.next_if(|(_, line)| !line.starts_with("$ ")) else { break };
-                        text = text + "\n" + next;
-                    }
-                    shown.push(Shown { line: at + 1, text });
-                }
-            }
+            "console" => shown.extend(in_console(&body).into_iter().map(|(command, _)| command)),
             // How a command is written, not one to type.
             "text" => {}
             other => {
@@ -49,6 +37,94 @@ pub(crate) fn in_blocks(page: &str) -> Result<Vec<Shown>, String> {
     }
     shown.retain(|command| names_the_program(&command.text));
     Ok(shown)
+}
+
+/// The commands of a `console` block, each with the lines that it prints.
+fn in_console(body: &[(usize, &str)]) -> Vec<(Shown, Vec<String>)> {
+    let mut found: Vec<(Shown, Vec<String>)> = Vec::new();
+    for (at, line) in body {
+        match (line.strip_prefix("$ "), found.last_mut()) {
+            (Some(text), _) => found.push((Shown { line: at + 1, text: text.to_owned() }, Vec::new())),
+            (None, Some((command, printed))) if printed.is_empty() && is_unfinished(&command.text) => {
+                command.text = format!("{}\n{line}", command.text);
+            }
+            (None, Some((_, printed))) => printed.push((*line).to_owned()),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// What a page shows as printed by the program: after a command in a `console` block, or in a block without a kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Printed {
+    pub(crate) line: usize,
+    /// The line of its command.
+    pub(crate) by: Option<usize>,
+    pub(crate) text: Vec<String>,
+    /// Whether the paragraph before the block says that it is an example, and of which day.
+    pub(crate) is_example: bool,
+}
+
+pub(crate) fn printed(page: &str) -> Vec<Printed> {
+    let mut found = Vec::new();
+    let (mut paragraph, mut has_ended) = (String::new(), true);
+    let mut lines = page.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let Some(kind) = line.trim_start().strip_prefix("```") else {
+            if line.trim().is_empty() {
+                has_ended = true;
+            } else if std::mem::take(&mut has_ended) {
+                line.clone_into(&mut paragraph);
+            } else {
+                paragraph = paragraph + " " + line;
+            }
+            continue;
+        };
+        let is_example = paragraph.contains("xample") && paragraph.split([' ', ',', ':', ';', '.']).any(is_day);
+        (paragraph, has_ended) = (String::new(), true);
+        let body: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, l)| l.trim_start() != "```").collect();
+        let line = at + 1;
+        match kind {
+            "" => {
+                let text = body.iter().map(|(_, line)| (*line).to_owned()).collect();
+                found.push(Printed { line, by: None, text, is_example });
+            }
+            "console" => {
+                let all = in_console(&body).into_iter().filter(|(_, text)| !text.is_empty());
+                found.extend(all.map(|(by, text)| Printed { line, by: Some(by.line), text, is_example }));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether a word is a day such as `2026-11-26`.
+fn is_day(word: &str) -> bool {
+    word.len() == 10
+        && word.bytes().enumerate().all(|(at, c)| if [4, 7].contains(&at) { c == b'-' } else { c.is_ascii_digit() })
+}
+
+/// The lines with words that the output does not contain in this order. Figures, their units and places are left out.
+pub(crate) fn not_printed(shown: &[String], output: &str) -> Vec<String> {
+    let output = words(output);
+    let is_there = |part: &str| {
+        let part = words(part);
+        part.is_empty() || output.windows(part.len()).any(|window| window == part)
+    };
+    shown.iter().filter(|line| !line.split('…').all(is_there)).cloned().collect()
+}
+
+/// The words of what is printed.
+fn words(text: &str) -> Vec<&str> {
+    const UNITS: [&str; 16] =
+        ["%", "k", "M", "s", "ms", "µs", "ns", "min", "B", "KiB", "MiB", "GiB", "MB/s", "GB/s", "docs/s", "Mbit/s"];
+    let is_figure = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', '.', ')']);
+        word.contains("://") || word.contains(|c: char| c.is_ascii_digit()) || UNITS.contains(&bare)
+    };
+    text.split_whitespace().filter(|word| !is_figure(word)).collect()
 }
 
 /// The commands of a `sh` block.
@@ -185,6 +261,23 @@ fn commands_are_found_in_blocks() {
     assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
     let error = in_blocks("```\nstorebench run a\n```\n").unwrap_err();
     assert!(error.starts_with("line 2: "), "{error}");
+}
+
+#[test]
+fn what_is_printed_is_found_and_compared_by_its_words() {
+    let page = "An example of\n2026-11-26:\n\n```console\n$ storebench a \\\n  b\nread 5\n…\n$ ls\n```\nNo day, but example.\n\n\
+                ```\ntotal 7\n```\n```text\nstorebench VERB\n```\n";
+    let line = |text: &str| vec![text.to_owned()];
+    let expected = [
+        Printed { line: 4, by: Some(5), text: vec!["read 5".into(), "…".into()], is_example: true },
+        Printed { line: 13, by: None, text: line("total 7"), is_example: false },
+    ];
+    assert_eq!(printed(page), expected);
+    let output = "read 20 · written 20 · rejected 0 · 5.1 MB/s\nverified: the target holds\nwhat was written";
+    let shown = |text: &str| not_printed(&line(text), output);
+    assert_eq!(shown("read 1 · written 7 · … · 300 MB/s"), line("x")[..0]);
+    assert_eq!(shown("verified: the target holds what was written"), line("x")[..0]);
+    assert_eq!(shown("read 1 · lost 7"), line("read 1 · lost 7"));
 }
 
 #[test]

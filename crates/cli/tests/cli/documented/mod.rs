@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 
-use self::extract::{Shown, calls, in_blocks, in_comments, in_text};
+use self::extract::{Printed, Shown, calls, in_blocks, in_comments, in_text, not_printed, printed};
 use self::pages::{Case, How, PAGES, Page};
 use self::stand_ins::{Stage, WITH_FAULTS, shortened};
 
@@ -44,6 +44,11 @@ fn shown(file: &str) -> Vec<Shown> {
         return in_comments(&text);
     }
     in_blocks(&text).unwrap_or_else(|e| panic!("{file}, {e}"))
+}
+
+/// What a page shows as printed.
+fn outputs(file: &str) -> Vec<Printed> {
+    if file.ends_with(".md") { printed(&text_of(file)) } else { Vec::new() }
 }
 
 /// How a command of a page is to be run.
@@ -79,8 +84,8 @@ fn is_fine(text: &str, code: i32) -> bool {
     }
 }
 
-/// Runs a command. Says what it did, or why it does not work.
-fn work(stage: &Stage, command: &Shown, case: Option<&Case>) -> Result<&'static str, String> {
+/// Runs a command that must print these lines. Says what it did, or why it does not work.
+fn work(stage: &Stage, command: &Shown, prints: &[String], case: Option<&Case>) -> Result<&'static str, String> {
     for words in calls(&command.text) {
         parsed(&words, false)?;
     }
@@ -116,7 +121,15 @@ fn work(stage: &Stage, command: &Shown, case: Option<&Case>) -> Result<&'static 
             is_so.then_some("refused").ok_or_else(|| format!("expected exit {code} and `{says}` of `{text}`: {done:?}"))
         }
         How::Planned if done.code == 0 => Ok("planned"),
-        How::Runs if is_fine(&text, done.code) => Ok("ran"),
+        How::Runs if is_fine(&text, done.code) => {
+            let output = done.out + &done.err;
+            match not_printed(prints, &output)[..] {
+                [] => Ok("ran"),
+                ref lines => {
+                    Err(format!("the page shows lines with other words than it prints:\n{lines:#?}\n{output}"))
+                }
+            }
+        }
         _ => Err(format!("exit {} of `{text}`\n{}{}", done.code, done.out, done.err)),
     }
 }
@@ -128,9 +141,11 @@ fn run_page(page: &Page) {
     let cases = (page.cases)();
     let mut broken = Vec::new();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    let prints = outputs(page.file);
     for command in shown(page.file) {
         let began = std::time::Instant::now();
-        match work(&stage, &command, case_of(&cases, &command)) {
+        let prints = prints.iter().find(|of| of.by == Some(command.line) && !of.is_example);
+        match work(&stage, &command, prints.map_or(&[], |of| &of.text[..]), case_of(&cases, &command)) {
             Ok(did) => {
                 *counts.entry(did).or_default() += 1;
                 let first = command.text.lines().next().unwrap_or_default();
@@ -234,6 +249,32 @@ fn every_command_is_accounted_for() {
     }
 }
 
+/// What the documentation shows as printed is compared with what is printed, or is called an example of a day.
+#[test]
+fn every_output_is_accounted_for() {
+    let (mut compared, mut examples, mut neither) = (0, 0, Vec::new());
+    for file in files() {
+        let cases = PAGES.iter().find(|page| page.file == file).map_or(Vec::new(), |page| (page.cases)());
+        let commands = shown(&file);
+        for of in outputs(&file) {
+            let by = commands.iter().find(|command| of.by == Some(command.line));
+            let how = by.map(|command| case_of(&cases, command).map_or(How::Runs, |case| case.how));
+            match how {
+                _ if of.is_example => examples += 1,
+                Some(How::Runs) => compared += 1,
+                _ => neither.push(format!("{file}:{}: {}", of.line, of.text[0])),
+            }
+        }
+    }
+    println!("outputs: {compared} compared, {examples} examples");
+    assert!(
+        neither.is_empty(),
+        "neither printed by a command of the page nor an example of a day:\n{}",
+        neither.join("\n")
+    );
+    assert!(compared > 4 && examples > 4, "{compared} {examples}");
+}
+
 /// What text names in passing is at least a command that exists, with flags that it has.
 #[test]
 fn every_command_in_text_is_parsed() {
@@ -258,8 +299,9 @@ fn every_command_in_text_is_parsed() {
 #[test]
 fn what_does_not_work_is_found() {
     let stage = Stage::new();
-    let broken =
-        |text: &str, case: Option<&Case>| work(&stage, &Shown { line: 1, text: text.to_owned() }, case).unwrap_err();
+    let broken = |text: &str, case: Option<&Case>| {
+        work(&stage, &Shown { line: 1, text: text.to_owned() }, &[], case).unwrap_err()
+    };
     assert!(broken("storebench rum x.toml", None).contains("unrecognized subcommand"));
     assert!(broken("storebench plan x.toml --presets laptop", None).contains("unexpected argument"));
     assert!(broken("storebench plan bulk-insert --preset lapto", None).contains("did you mean"));
@@ -267,4 +309,7 @@ fn what_does_not_work_is_found() {
     assert!(broken("storebench bench null: --rates 5", Some(&left_out)).contains("unexpected argument"));
     let refused = Case::of("").how(How::Refused(2, "another reason"));
     assert!(broken("storebench run no-such-study", Some(&refused)).contains("another reason"));
+    let studies = Shown { line: 1, text: "storebench studies".to_owned() };
+    let error = work(&stage, &studies, &["no such word".to_owned()], None).unwrap_err();
+    assert!(error.contains("other words") && error.contains("no such word"), "{error}");
 }

@@ -250,16 +250,15 @@ fn command_line_cases() -> Vec<Case> {
 }
 
 fn history(stage: &Stage) {
-    let line = |client: u32, op: &str, value: &str, at: u32| {
-        format!(
-            "{{\"client\":{client},\"key\":\"users/7\",\"op\":\"{op}\",\"value\":\"{value}\",\"sent_ns\":{},\"answered_ns\":{}}}\n",
-            at * 1_000,
-            at * 1_000 + 500
-        )
-    };
-    stage
-        .cli
-        .write("history.jsonl", &(line(1, "write", "v1", 1) + &line(2, "write", "v2", 2) + &line(3, "read", "v1", 3)));
+    let history = r#"{"key":"users/7","initial":"v0"}
+{"client":1,"key":"users/7","op":"write","value":"v1","sent_ns":0,"answered_ns":1000000}
+{"client":2,"key":"users/7","op":"write","value":"v2","sent_ns":2000000,"answered_ns":3000000}
+{"client":3,"key":"users/7","op":"read","value":"v2","sent_ns":3500000,"answered_ns":4000000}
+{"client":3,"key":"users/7","op":"read","value":"v1","sent_ns":5000000,"answered_ns":6000000}
+{"client":1,"key":"users/8","op":"write","value":"w1","sent_ns":7000000}
+{"client":2,"key":"users/8","op":"read","value":"w1","sent_ns":8000000,"answered_ns":9000000}
+"#;
+    stage.cli.write("history.jsonl", history);
 }
 
 fn clusters(stage: &Stage) {
@@ -272,6 +271,9 @@ fn clusters(stage: &Stage) {
         .unwrap();
     let after = after.split_once('\n').unwrap().1;
     stage.cli.write("study.toml", &stage.in_place(&format!("{before}stores = ['redis://bench']\n{after}")));
+    for name in ["writes.toml", "load.toml"] {
+        stage.cli.write(name, &text_of(&format!("docs/clusters/{name}")));
+    }
 }
 
 fn clusters_cases() -> Vec<Case> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +18,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-LOOK_EVERY_S = 0.1
-"""How often a running job checks whether it must stop."""
-
-
 def copy(
     spark: SparkSession,
-    source: str,
-    target: str,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
     allow_repeats: bool = False,
     progress: bool | None = None,
@@ -57,8 +54,8 @@ def copy(
         Unreachable: The source or the target does not answer.
         KeyboardInterrupt: The copy was interrupted. The same call with ``resume=True`` continues it.
     """
-    words = ["copy", _job.absolute(source), _job.absolute(target), *_call.arguments(options)]
-    tasks = SparkTasks(spark.sparkContext, words, allow_repeats)
+    words = ["copy", _job.absolute("source", source), _job.absolute("target", target), *_call.arguments(options)]
+    tasks = SparkTasks(_job.context_of(spark), words, bool(allow_repeats))
     return _verbs.copied(_call.call([*words, "--json"], progress, tasks=tasks), options)
 
 
@@ -104,7 +101,7 @@ class SparkTasks:
         ended = threading.Event()
 
         def watch() -> None:
-            while not ended.wait(LOOK_EVERY_S):
+            while not ended.wait(_job.LOOK_EVERY_S):
                 if stopping():
                     context.cancelJobGroup(group)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import dataclasses
 import io
 import json
 import pathlib
 import tarfile
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from .. import _call, _errors, _verbs
 from .._call import Option
 from .._run import Run
 from .._stores import words_of
-from .._studies import Study, text_of
+from .._studies import Study, overrides_of, text_of
 from . import _job
 
 if TYPE_CHECKING:
@@ -61,27 +63,39 @@ def run(
         DataLost: A task was lost and nothing of the run was kept, or a generator failed.
         Unreachable: A store does not answer.
     """
-    context = spark.sparkContext
+    context = _job.context_of(spark)
+    generators = _errors.whole("generators", generators, 1)
+    shared = None if shared is None else str(folder_of(_errors.path("shared", shared)))
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         raise _errors.of(2, "barrier tasks need a fixed number of executors; set spark.dynamicAllocation.enabled=false")
     slots = _job.slots(context)
-    if generators < 1 or generators > slots:
+    if generators > slots:
         raise _errors.of(
             2,
             f"{generators} generators need {generators} slots, but Spark has {slots}; add executors or cores, use fewer"
             " generators, or wait until all executors have started (Spark itself would wait for"
             " spark.scheduler.barrier.maxConcurrentTasksCheck.interval times its maxFailures)",
         )
-    overrides: Option = [set] if isinstance(set, str) else list(set)
-    words = _call.arguments({"store": words_of(stores if stores is None else checked(stores)), "set": overrides, **options})
-    task = Generator(Sent.of(study), words, None if shared is None else str(folder_of(shared)), generators)
-    merge = ["merge", "--out", out]
+    stores_too = words_of(stores if stores is None else checked(stores))
+    words = _call.arguments({"store": stores_too, "set": overrides_of(set), **options})
+    task = Generator(Sent.of(study), words, shared, generators)
+    merge = ["merge", *_call.arguments({"out": out})]
+    group = f"storebench-{uuid.uuid4()}"
     with tempfile.TemporaryDirectory(prefix="storebench-parts-") as local:
-        place = pathlib.Path(task.shared or local)
+        place = pathlib.Path(shared or local)
         lost: _errors.StorebenchError | None = None
         try:
+            context.setJobGroup(group, "storebench run")
             parts = context.parallelize(range(generators), generators).barrier().mapPartitions(task.perform).collect()
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                context.cancelJobGroup(group)
+            if shared and place.exists():
+                (place / STOP).touch()
+            # Nobody sends to the store after this.
+            _job.wait_for_tasks(context, group)
+            if not isinstance(error, Exception):
+                raise
             lost, parts = _job.failure(error, "the Spark job lost a generator or did not start: it"), []
         for part in parts:
             part.unpack(place)
@@ -184,6 +198,20 @@ class Meeting:
             self.ended = all != [] and any("says" not in one for one in all)
 
 
+STOP = "stop"
+"""The file in the shared folder that asks the generators to stop. The driver makes it if the job has failed. Through the
+barrier, they could not ask all the time: Spark ends the executor of a task that it kills there."""
+
+
+def watch(folder: pathlib.Path, ended: threading.Event) -> None:
+    """Interrupts this process's run when it must stop, as Ctrl-C does, so that what was measured is saved. Spark kills the
+    process two to four seconds after the job has failed."""
+    while not ended.wait(_job.LOOK_EVERY_S):
+        if (folder / STOP).exists():
+            _thread.interrupt_main()
+            return
+
+
 @dataclasses.dataclass(frozen=True)
 class Generator:
     """One generator: a barrier task."""
@@ -204,8 +232,13 @@ class Generator:
                 place = pathlib.Path(local)
                 out = pathlib.Path(self.shared) if self.shared else place / "out"
                 words = ["run", self.study.put(place), f"--part={number + 1}/{self.generators}", f"--out={out}"]
+                ended = threading.Event()
+                if self.shared:
+                    threading.Thread(target=watch, args=[out, ended], daemon=True).start()
                 done = _call.call([*words, "--json", *self.words], False, meet=meeting.exchange)
-                meeting.leave()
+                ended.set()
+                if not done.interrupted:
+                    meeting.leave()
                 yield Part(done.code, done.message, None if self.shared else packed(out))
 
 

@@ -61,12 +61,22 @@ class Options:
         self.all.pop("path", None)
         if "url" not in self.all:
             raise _errors.of(2, 'name the store or the files: .option("url", "postgres://…")')
-        self.url = _job.absolute(self.all["url"])
+        self.url = _job.absolute("url", self.all["url"])
         self.collection = self.all.get("collection")
 
     def flag(self, name: str) -> bool:
         """Whether a flag is given."""
-        return self.all.get(name, "false").lower() not in {"false", "0", "no"}
+        value = self.all.get(name, "false")
+        if value.lower() not in {"true", "false"}:
+            raise _errors.not_expected(name, "true or false", value)
+        return value.lower() == "true"
+
+    def number(self, name: str) -> int:
+        """A count; 0 if it is not given."""
+        value = self.all.get(name, "0")
+        if not re.fullmatch("[0-9]{1,15}", value):
+            raise _errors.not_expected(name, "a whole number from 0", value)
+        return int(value)
 
     def words(self, collection: str) -> list[str]:
         """The options of ``copy``. ``collection`` is the option for the collection's name."""
@@ -234,6 +244,8 @@ class Reader(DataSourceReader):
         self.types = schema
 
     def partitions(self) -> list[InputPartition]:
+        if any(isinstance(kind, types.TimestampType) for kind in kinds(self.types)):
+            print("storebench: times in Spark have microseconds; further digits are cut off", file=sys.stderr)
         reader = opened(self.options)
         with _documents.errors():
             return [Split(text, reader.fingerprint(), reader.collection()) for text in reader.splits()]
@@ -270,7 +282,34 @@ class Reader(DataSourceReader):
                 return
             except pyarrow.ArrowException as error:
                 raise _errors.of(1, str(error).removeprefix("External error: ")) from None
-            yield converted(batch.select(wanted.names), wanted, key)
+            parts = [in_micros(batch[field.name], field.type) for field in wanted]
+            yield converted(pyarrow.RecordBatch.from_arrays(parts, wanted.names), wanted, key)
+
+
+def kinds(kind: types.DataType) -> Iterator[types.DataType]:
+    """A type, and those within it."""
+    yield kind
+    for field in kind.fields if isinstance(kind, types.StructType) else ():
+        yield from kinds(field.dataType)
+    if isinstance(kind, types.ArrayType):
+        yield from kinds(kind.elementType)
+
+
+def in_micros(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Cuts texts that become times to the digits that Spark has."""
+    import pyarrow
+    import pyarrow.compute
+
+    if pyarrow.types.is_timestamp(kind) and pyarrow.types.is_string(column.type):
+        return pyarrow.compute.replace_substring_regex(column, r"(\.\d{6})\d+", r"\1")
+    if pyarrow.types.is_struct(kind):
+        fields = [in_micros(part, kind.field(at).type) for at, part in enumerate(column.flatten())]
+        names = [field.name for field in column.type]
+        return pyarrow.StructArray.from_arrays(fields, names, mask=column.is_null())
+    if pyarrow.types.is_list(kind):
+        items = in_micros(column.values, kind.value_type)
+        return pyarrow.ListArray.from_arrays(column.offsets, items, mask=column.is_null())
+    return column
 
 
 def converted(batch: pyarrow.RecordBatch, wanted: pyarrow.Schema, key: str) -> pyarrow.RecordBatch:
@@ -304,7 +343,7 @@ class Writer(DataSourceArrowWriter):
     def __init__(self, options: Options, schema: types.StructType) -> None:
         self.options = options
         self.types = schema
-        self.most = int(options.all.get("max_errors", "0"))
+        self.most = options.number("max_errors")
         # On the driver, where the job began.
         self.out = os.path.abspath(options.all.get("out", "storebench-runs"))
         op = options.all.get("op", "upsert")
@@ -320,6 +359,9 @@ class Writer(DataSourceArrowWriter):
             raise _errors.of(2, 'name the collection to write: .option("collection", "books")')
         if re.search(r"\{(uuid|seq)\}", options.all.get("key", "")):
             raise _errors.of(2, "each task counts its own rows, so {uuid} and {seq} would repeat; make the key of columns")
+        for field in schema.fields:
+            if not isinstance(field.dataType, types.VariantType) and types.VariantType() in kinds(field.dataType):
+                raise _errors.of(2, f"column `{field.name}`: a variant must be a column; convert it with to_json")
         with _documents.errors():
             _native.check_server(options.url)
         pathlib.Path(self.out).mkdir(parents=True, exist_ok=True)
@@ -363,13 +405,21 @@ class Writer(DataSourceArrowWriter):
         import pyarrow
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        variants = [at for at, field in enumerate(self.types.fields) if isinstance(field.dataType, types.VariantType)]
         schema = to_arrow_schema(self.types, timezone="UTC")
+        for at in variants:
+            schema = schema.set(at, pyarrow.field(schema.names[at], pyarrow.string()))
         # As in files of `copy`: these columns hold JSON, whose members are fields of the document.
         whole = DOCUMENT if self.options.flag("documents") else self.options.all.get("overflow", MORE)
-        if whole in schema.names:
-            schema = schema.with_metadata({MARK: json.dumps({"overflow": whole})})
+        mark: dict[str, Any] = {"overflow": whole} if whole in schema.names else {}
+        if variants:
+            mark["json"] = [schema.names[at] for at in variants]
+        if mark:
+            schema = schema.with_metadata({MARK: json.dumps(mark)})
         with pyarrow.ipc.new_stream(pipe, schema) as stream:
             for batch in batches:
+                for at in variants:
+                    batch = batch.set_column(at, schema.field(at), json_of(batch[at]))
                 stream.write_batch(batch.replace_schema_metadata(schema.metadata).cast(schema))
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
@@ -401,6 +451,14 @@ class Writer(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         count = sum(message.report["counts"]["written"] for message in messages if isinstance(message, Written))
         print(f"storebench: the job failed; at least {count} rows were already written", file=sys.stderr)
+
+
+def json_of(variants: pyarrow.Array) -> pyarrow.Array:
+    """Converts a column of variants to JSON."""
+    import pyarrow
+
+    rows = (row and types.VariantVal(row["value"], row["metadata"]).toJson() for row in variants.to_pylist())
+    return pyarrow.array(rows, pyarrow.string())
 
 
 def lines(path: pathlib.Path) -> Iterator[str]:

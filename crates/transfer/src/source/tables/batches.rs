@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::guard::guard;
 use super::int96::{CoarseRows, Times};
-use super::outside_json::{OUTSIDE, OutsideJson, is_outside};
+use super::outside_json::{OUTSIDE, OutsideJson, is_outside, shown};
 use crate::columns_arrow::{FILE_MARK, FileMark};
 use crate::error::TransferError;
 use crate::shape::members;
@@ -222,13 +222,14 @@ impl FileRecords for BatchRecords {
     }
 
     fn told(&mut self, bad: Bad) -> Bad {
-        let why = if is_outside(&bad.text) {
-            "it contains a value that JSON cannot represent: NaN, an infinite number, or a time out of range".into()
-        } else if bad.text.starts_with(NO_ROW) {
-            NO_ROW.trim_end_matches(": ").to_owned()
-        } else {
-            bad.why
-        };
+        if is_outside(&bad.text) {
+            let why = "it contains a value that JSON cannot represent: NaN, an infinite number, or a time out of range";
+            let line = bad.text.trim_start_matches(NO_ROW);
+            let (text, with_key) = (shown(line, false), Some(shown(line, true)));
+            // Not as JSON, whose strings could be taken for the values.
+            return Bad { why: why.to_owned(), text, with_key, exact: false, ..bad };
+        }
+        let why = if bad.text.starts_with(NO_ROW) { NO_ROW.trim_end_matches(": ").to_owned() } else { bad.why };
         Bad { why, ..bad }
     }
 

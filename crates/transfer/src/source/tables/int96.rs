@@ -1,4 +1,4 @@
-//! INT96 times, as Spark and Hive write them. The Parquet reader converts them to nanoseconds in 64 bits, which wrap around
+//! INT96 times, as Spark and Hive write them: in UTC. The Parquet reader converts them to nanoseconds in 64 bits, which wrap around
 //! before 1677 and after 2262. Times outside of that are taken from a second conversion to microseconds, and a third one to
 //! seconds tells where those wrap around too.
 
@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Type;
 use parquet::errors::ParquetError;
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::place::Chunks;
 
@@ -51,17 +52,13 @@ impl CoarseTimes {
         rows: usize,
     ) -> Result<Option<Self>, ParquetError> {
         let schema = reader.parquet_schema();
-        let is_int96 = |leaf: &usize| schema.column(*leaf).physical_type() == Type::INT96;
-        let mut columns: Vec<usize> =
-            (0..schema.num_columns()).filter(is_int96).map(|leaf| schema.get_column_root_idx(leaf)).collect();
+        let mut columns: Vec<usize> = leaves(schema).into_iter().map(|leaf| schema.get_column_root_idx(leaf)).collect();
         columns.dedup();
         if columns.is_empty() {
             return Ok(None);
         }
         let by = |unit| {
-            let options = ArrowReaderOptions::new().with_schema(with_unit(reader.schema(), &columns, unit));
-            let metadata = ArrowReaderMetadata::try_new(Arc::clone(reader.metadata()), options)?;
-            ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata)
+            with_times(reader, chunks, unit)?
                 .with_projection(ProjectionMask::roots(schema, columns.iter().copied()))
                 .with_row_groups(vec![group])
                 .with_batch_size(rows)
@@ -103,23 +100,54 @@ impl CoarseTimes {
     }
 }
 
-/// The schema with another unit for times in these columns.
-fn with_unit(schema: &SchemaRef, columns: &[usize], unit: TimeUnit) -> SchemaRef {
-    let field = |(at, field): (usize, &FieldRef)| {
-        if columns.contains(&at) { field_with(field, unit) } else { Arc::clone(field) }
-    };
-    let fields: Vec<FieldRef> = schema.fields().iter().enumerate().map(field).collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+/// The positions of INT96 times among the leaves of all columns.
+fn leaves(schema: &SchemaDescriptor) -> Vec<usize> {
+    (0..schema.num_columns()).filter(|leaf| schema.column(*leaf).physical_type() == Type::INT96).collect()
 }
 
-fn field_with(field: &FieldRef, unit: TimeUnit) -> FieldRef {
+/// The same file with INT96 times in UTC.
+pub(super) fn in_utc(
+    reader: ParquetRecordBatchReaderBuilder<Chunks>,
+    chunks: &Chunks,
+) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, ParquetError> {
+    if leaves(reader.parquet_schema()).is_empty() {
+        Ok(reader)
+    } else {
+        with_times(&reader, chunks, TimeUnit::Nanosecond)
+    }
+}
+
+/// The same file with INT96 times in UTC and in this unit.
+fn with_times(
+    reader: &ParquetRecordBatchReaderBuilder<Chunks>,
+    chunks: &Chunks,
+    unit: TimeUnit,
+) -> Result<ParquetRecordBatchReaderBuilder<Chunks>, ParquetError> {
+    let (schema, times) = (reader.schema(), leaves(reader.parquet_schema()));
+    let mut leaf = 0;
+    let fields: Vec<FieldRef> =
+        schema.fields().iter().map(|field| field_with(field, unit, &times, &mut leaf)).collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(reader.metadata()), options)?;
+    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata))
+}
+
+/// `leaf` is the position of the field's first leaf, and then of the one after its last.
+fn field_with(field: &FieldRef, unit: TimeUnit, times: &[usize], leaf: &mut usize) -> FieldRef {
+    let mut of = |field| field_with(field, unit, times, leaf);
     let inner = match field.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => DataType::Timestamp(unit, zone.clone()),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| field_with(field, unit)).collect()),
-        DataType::List(field) => DataType::List(field_with(field, unit)),
-        DataType::LargeList(field) => DataType::LargeList(field_with(field, unit)),
-        DataType::Map(field, sorted) => DataType::Map(field_with(field, unit), *sorted),
-        _ => return Arc::clone(field),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        DataType::List(field) => DataType::List(of(field)),
+        DataType::LargeList(field) => DataType::LargeList(of(field)),
+        DataType::Map(field, sorted) => DataType::Map(of(field), *sorted),
+        _ => {
+            *leaf += 1;
+            if !times.contains(&(*leaf - 1)) {
+                return Arc::clone(field);
+            }
+            DataType::Timestamp(unit, Some("UTC".into()))
+        }
     };
     Arc::new(Field::clone(field).with_data_type(inner))
 }

@@ -1,5 +1,5 @@
 //! Values of Arrow columns that JSON cannot represent. They must not become nulls or strings. A row with such a value
-//! is encoded as invalid JSON, so that it is rejected.
+//! is encoded as invalid JSON, so that it is rejected, with the value.
 
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::{as_date, as_datetime, as_time};
@@ -14,8 +14,21 @@ use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 use crate::columns::write_double;
 
-/// JSON does not contain this outside of strings, and its strings contain no bare NUL.
+/// Comes before such a value, which ends at the next NUL. JSON does not contain this outside of strings, and its strings
+/// contain no bare NUL.
 pub(super) const OUTSIDE: &str = "\0outside of JSON\0";
+
+/// A line with its values as they are, or as strings, so that it is JSON.
+pub(super) fn shown(line: &str, as_strings: bool) -> String {
+    let mut parts = line.split(OUTSIDE);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (value, rest) = part.split_once('\0').unwrap_or(("", part));
+        let quote = if as_strings { "\"" } else { "" };
+        out.extend([quote, value, quote, rest]);
+    }
+    out
+}
 
 /// Whether a line contains such a value.
 pub(super) fn is_outside(line: &str) -> bool {
@@ -54,15 +67,12 @@ impl EncoderFactory for OutsideJson {
 
 struct Watched<'a> {
     inner: NullableEncoder<'a>,
-    /// Positions, ascending.
-    outside: Vec<usize>,
+    outside: Outside,
 }
 
 impl Encoder for Watched<'_> {
     fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
-        if self.outside.binary_search(&position).is_ok() {
-            out.extend_from_slice(OUTSIDE.as_bytes());
-        } else {
+        if !wrote_outside(&self.outside, position, out) {
             self.inner.encode(position, out);
         }
     }
@@ -70,22 +80,29 @@ impl Encoder for Watched<'_> {
 
 struct Doubles<'a> {
     values: &'a PrimitiveArray<Float64Type>,
-    /// Positions, ascending.
-    outside: Vec<usize>,
+    outside: Outside,
 }
 
 impl Encoder for Doubles<'_> {
     fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
-        if self.outside.binary_search(&position).is_ok() {
-            out.extend_from_slice(OUTSIDE.as_bytes());
-        } else {
+        if !wrote_outside(&self.outside, position, out) {
             write_double(self.values.value(position), out);
         }
     }
 }
 
-/// Positions of values that JSON cannot represent.
-fn outside(array: &dyn Array) -> Vec<usize> {
+/// Positions, ascending, and values that JSON cannot represent.
+type Outside = Vec<(usize, String)>;
+
+/// Writes the value at this position if it is one of them.
+fn wrote_outside(outside: &Outside, position: usize, out: &mut Vec<u8>) -> bool {
+    let Ok(at) = outside.binary_search_by_key(&position, |(at, _)| *at) else { return false };
+    out.extend_from_slice(format!("{OUTSIDE}{}\0", outside[at].1).as_bytes());
+    true
+}
+
+/// Values that JSON cannot represent.
+fn outside(array: &dyn Array) -> Outside {
     match array.data_type() {
         DataType::Float16 => where_not::<Float16Type>(array, |v| v.is_finite()),
         DataType::Float32 => where_not::<Float32Type>(array, |v| v.is_finite()),
@@ -104,29 +121,30 @@ fn outside(array: &dyn Array) -> Vec<usize> {
     }
 }
 
-fn dates<T: ArrowTemporalType>(array: &dyn Array) -> Vec<usize>
+fn dates<T: ArrowTemporalType>(array: &dyn Array) -> Outside
 where
     i64: From<T::Native>,
 {
     where_not::<T>(array, |v| as_date::<T>(v.into()).is_some())
 }
 
-fn times<T: ArrowTemporalType>(array: &dyn Array) -> Vec<usize>
+fn times<T: ArrowTemporalType>(array: &dyn Array) -> Outside
 where
     i64: From<T::Native>,
 {
     where_not::<T>(array, |v| as_time::<T>(v.into()).is_some())
 }
 
-fn timestamps<T: ArrowTimestampType>(array: &dyn Array) -> Vec<usize> {
+fn timestamps<T: ArrowTimestampType>(array: &dyn Array) -> Outside {
     where_not::<T>(array, |v| as_datetime::<T>(v).is_some())
 }
 
-fn where_not<T: ArrowPrimitiveType>(array: &dyn Array, fine: impl Fn(T::Native) -> bool) -> Vec<usize>
+/// A time is its number in the unit of its column.
+fn where_not<T: ArrowPrimitiveType>(array: &dyn Array, fine: impl Fn(T::Native) -> bool) -> Outside
 where
     T::Native: ArrowNativeTypeOp,
 {
     let array: &PrimitiveArray<T> = array.as_primitive();
     let is_bad = |position: &usize| array.is_valid(*position) && !fine(array.value(*position));
-    (0..array.len()).filter(is_bad).collect()
+    (0..array.len()).filter(is_bad).map(|position| (position, format!("{:?}", array.value(position)))).collect()
 }

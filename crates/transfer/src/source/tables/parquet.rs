@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 
 use super::batches::{BatchRecords, Marks, ROWS, ReadBatch};
 use super::guard::guard;
-use super::int96::CoarseTimes;
+use super::int96::{CoarseTimes, in_utc};
 use crate::error::TransferError;
 use crate::place::{Chunks, InspectedFile};
 
@@ -45,6 +45,7 @@ pub(super) fn read(found: &InspectedFile, group: u32) -> Result<BatchRecords, Tr
     let marks = Marks::of(reader.schema());
     let damaged = |e: String| TransferError::Damaged(format!("{name}, row group {group}: {e}"));
     let build = || {
+        let reader = in_utc(reader, &chunks)?;
         let coarse = CoarseTimes::open(&reader, &chunks, group as usize, ROWS)?;
         Ok((coarse, reader.with_row_groups(vec![group as usize]).with_batch_size(ROWS).build()?))
     };
