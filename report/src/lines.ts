@@ -144,7 +144,7 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
   ctx.beginPath();
   ctx.rect(left, top, width, height);
   ctx.clip();
-  ctx.font = `${11 * ratio}px sans-serif`;
+  ctx.font = `${12 * ratio}px sans-serif`;
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
   let nth = 0;
@@ -174,7 +174,7 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
       ctx.fillStyle = css("--invalid");
       ctx.fillRect(x, top, 2 * ratio, height);
-      ctx.fillText(mark.label.split(",")[0] ?? "", x + 5 * ratio, top + 18 * ratio);
+      ctx.fillText(mark.label.split(",")[0] ?? "", x + 5 * ratio, top + 19 * ratio);
     } else {
       ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(configurations[of ?? 0]), 0.7);
       ctx.setLineDash([3 * ratio, 3 * ratio]);
@@ -200,7 +200,7 @@ function drawLines(u: uPlot, chart: Chart, state: Shown): void {
   ctx.strokeStyle = ctx.fillStyle = css("--invalid");
   ctx.setLineDash([6 * ratio, 4 * ratio]);
   ctx.textAlign = "left";
-  ctx.font = `${11 * ratio}px sans-serif`;
+  ctx.font = `${12 * ratio}px sans-serif`;
   for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
     const y = u.valToPos(line.at, "y", true);
     ctx.beginPath();

@@ -11,7 +11,7 @@ import { type View, svgOf, titleOf } from "./svg";
 import { button } from "./tables";
 import type { Range, Together } from "./together";
 
-/** The choice of all phases except the warm-ups at the beginning. No phase has this name. */
+/** The choice of all phases except loads and warm-ups at the beginning. No phase has this name. */
 const MEASURED = "\u0000measured";
 /** The most lines in a tooltip. */
 const MOST_NAMED = 10;
@@ -165,7 +165,7 @@ export class Place {
       select.append(new Option("all phases", ""));
       const from = this.chart.from;
       const measured = from === undefined ? undefined : { min: from, max: phases.at(-1)?.to ?? from };
-      if (measured) select.append(new Option("without warm-ups", MEASURED, true, true));
+      if (measured) select.append(new Option("without load and warm-ups", MEASURED, true, true));
       for (const phase of phases) select.append(new Option(phase.label, phase.label));
       select.addEventListener("change", () => {
         const phase = phases.find((p) => p.label === select.value);

@@ -77,12 +77,12 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   out.push(`<text x="${box.x + box.w / 2}" y="${box.y + box.h + 34}" text-anchor="middle" fill="${css("--dim")}">${escaped(chart.x.label)}</text>`);
   out.push(`<clipPath id="c${nth}"><rect x="${box.x}" y="${box.y}" width="${box.w}" height="${box.h}"/></clipPath><g clip-path="url(#c${nth})">`);
   for (const mark of (chart.marks ?? []).filter((m) => m.kind === "phase" && m.to !== undefined)) {
-    out.push(`<text x="${px(mark.at, "x") + 4}" y="${box.y + 13}" font-size="11" fill="${css("--dim")}">${escaped(mark.label)}</text>`);
+    out.push(`<text x="${px(mark.at, "x") + 4}" y="${box.y + 13}" font-size="12" fill="${css("--dim")}">${escaped(mark.label)}</text>`);
   }
   for (const mark of (chart.marks ?? []).filter((m) => m.kind !== "phase" && m.kind !== "work" && applies(m, series))) {
     const [from, to] = [px(mark.at, "x"), px(mark.to ?? mark.at, "x")];
     out.push(`<rect x="${from}" y="${box.y}" width="${Math.max(1, to - from)}" height="${box.h}" fill="${css("--invalid")}" fill-opacity="0.18"/>`);
-    if (mark.kind === "fault" || mark.kind === "end") out.push(`<text x="${from + 3}" y="${box.y + 28}" font-size="11" fill="${css("--invalid")}">${escaped(mark.label)}</text>`);
+    if (mark.kind === "fault" || mark.kind === "end") out.push(`<text x="${from + 3}" y="${box.y + 28}" font-size="12" fill="${css("--invalid")}">${escaped(mark.label)}</text>`);
   }
   if (heat) {
     let most = 1;
@@ -124,7 +124,7 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   }
   for (const line of (chart.lines ?? []).filter((l) => isChosen(l.of, chart, state))) {
     out.push(`<line x1="${box.x}" x2="${box.x + box.w}" y1="${px(line.at, "y")}" y2="${px(line.at, "y")}" stroke="${css("--invalid")}" stroke-dasharray="6 4"/>`);
-    out.push(`<text x="${box.x + 6}" y="${px(line.at, "y") - 4}" font-size="11" fill="${css("--invalid")}">${escaped(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`)}</text>`);
+    out.push(`<text x="${box.x + 6}" y="${px(line.at, "y") - 4}" font-size="12" fill="${css("--invalid")}">${escaped(`${line.label} ${shown(line.at, chart.ys[line.axis]?.unit ?? "plain")}`)}</text>`);
   }
   out.push("</g></g>");
   listed.forEach((configuration, nth) => {

@@ -77,7 +77,7 @@ const checks = {
   /** The answer, its chart and its table fit any screen: nothing is cut off, and labels do not overlap. */
   async first_screen() {
     const page = await open({ viewport: { width: 1400, height: 900 } });
-    for (const [width, colorScheme] of [[1400, "light"], [1400, "dark"], [400, "light"], [400, "dark"]]) {
+    for (const [width, colorScheme] of [[1400, "light"], [1400, "dark"], [700, "light"], [400, "light"], [400, "dark"]]) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme });
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 200))));
@@ -89,10 +89,14 @@ const checks = {
         if (pictures.length !== document.querySelectorAll("figure.headline").length) told.push(`${pictures.length} pictures`);
         for (const picture of pictures) {
           const frame = picture.getBoundingClientRect();
-          const texts = [...picture.querySelectorAll("text")].map((e) => ({ text: e.textContent, box: e.getBoundingClientRect() }));
-          for (const { text, box } of texts) {
+          const texts = [...picture.querySelectorAll("text")].map((e) => ({
+            text: e.textContent,
+            box: e.getBoundingClientRect(),
+            size: parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a,
+          }));
+          for (const { text, box, size } of texts) {
             if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) told.push(`"${text}" is cut off`);
-            if (box.height < 10) told.push(`"${text}" is ${box.height} pixels high`);
+            if (size < 12) told.push(`"${text}" has ${size} pixels`);
           }
           texts.forEach((a, nth) => texts.slice(nth + 1).forEach((b) => {
             const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
@@ -102,6 +106,11 @@ const checks = {
         }
         for (const e of document.querySelectorAll("header .answer, header h1, header .question, header .facts, .badge")) {
           if (shown(e) && e.scrollWidth > e.clientWidth + 1) told.push(`${e.className || e.tagName} overflows`);
+        }
+        // Every figure is on the screen: each percentile, and the outcome of each gate.
+        for (const e of document.querySelectorAll(".brief td")) {
+          const box = e.getBoundingClientRect();
+          if (shown(e) && (box.left < 0 || box.right > innerWidth + 1)) told.push(`"${e.textContent}" is beyond the screen`);
         }
         // A number stays on one line.
         for (const e of document.querySelectorAll(".brief td.number")) {
@@ -117,6 +126,20 @@ const checks = {
       assert.deepEqual(faults, [], `${width} ${colorScheme}`);
       const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
       assert.ok(wide <= width, `${wide} of ${width}`);
+    }
+  },
+
+  /** Texts of tables, such as the evidence of a bottleneck, end before the edge of their table. */
+  async bottleneck() {
+    const page = await open({ viewport: { width: 1400, height: 900 } });
+    for (const width of [1400, 400]) {
+      await page.setViewportSize({ width, height: 900 });
+      const edges = await page.evaluate(() => [...document.querySelectorAll("th")].filter((e) => e.textContent === "bottleneck").map((head) => {
+        const place = head.closest(".scroll");
+        return [place.scrollWidth, place.clientWidth];
+      }));
+      assert.ok(edges.length > 0, "no table has bottlenecks");
+      for (const [whole, seen] of edges) assert.ok(whole <= seen, `${seen} of ${whole} pixels are seen`);
     }
   },
 
@@ -151,7 +174,15 @@ const checks = {
     assert.deepEqual(page.said, []);
     assert.deepEqual(page.asked.filter((url) => !url.startsWith("blob:")), [address]);
     assert.match(await page.locator(".answer .found").innerText(), /gate/);
-    assert.equal(await page.locator("#gates tbody tr").count(), 2);
+    assert.ok((await page.locator(".answer .why .badge").count()) > 0, "no caution is beside the answer");
+    assert.deepEqual(await page.locator("#gates tbody td:first-child").allInnerTexts(), ["undecided", "undecided"]);
+    // Green and red are better and worse, so neither side has them. The values of the axis are above the first row.
+    const { configurations, charts } = await dataOf(page);
+    const painted = charts[0].series.map((s) => configurations[s.configuration].colour);
+    assert.deepEqual([...new Set(painted)].sort(), [0, 7]);
+    const ticks = await page.locator("svg.picture:not(.narrow) .d").evaluateAll((all) => all.map((e) => ({ text: e.textContent, y: e.getBoundingClientRect().bottom })));
+    const dots = await page.locator("svg.picture:not(.narrow) circle").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().top));
+    assert.ok(ticks.some(({ text, y }) => text === "×1" && y < Math.min(...dots)), JSON.stringify(ticks));
     assert.ok(await page.locator("svg.picture circle").count() > 3, "ratios are drawn");
     const plot = plotOf(page, "throughput-over-time");
     const names = await plot.locator(".panel-name").allInnerTexts();
@@ -176,7 +207,16 @@ const checks = {
     await page.locator("#runs input[type=search]").fill("");
     assert.equal(await page.locator("#runs tbody tr:visible").count(), all);
     assert.ok(await page.locator("#courses tbody tr svg polyline").count() > 0, "no figure over time");
-    await shot(page, "indexed");
+    assert.match(await page.locator("header .facts").innerText(), /as of \d{4}-.* UTC\. Later runs are missing; to add them: storebench report/);
+    for (const width of [1200, 400]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const badge of await page.locator("#runs .badge").all()) {
+        const { x, width: wide } = await badge.boundingBox();
+        assert.ok(x >= 0 && x + wide <= width, `the validity ends at ${x + wide} of ${width}`);
+      }
+      assert.ok((await page.evaluate(() => document.scrollingElement.scrollWidth)) <= width);
+      await shot(page, `indexed-${width}`);
+    }
     await page.locator("#runs tbody a").first().click();
     await page.waitForSelector(".answer .found");
   },
@@ -250,9 +290,13 @@ const checks = {
     const page = await open();
     const [one, other] = [plotOf(page, "throughput-over-time"), plotOf(page, "latency-over-time")];
     await one.scrollIntoViewIfNeeded();
-    const before = await numbersOf(one);
+    const first = await numbersOf(one);
     const begun = await numbersOf(other);
-    assert.deepEqual([begun.from, begun.to], [before.from, before.to], "charts over time show different parts at first");
+    assert.deepEqual([begun.from, begun.to], [first.from, first.to], "charts over time show different parts at first");
+    // At first, without the load.
+    await one.locator("select[name=phase]").selectOption({ label: "all phases" });
+    const before = await numbersOf(one);
+    assert.ok(Number(before.from) < Number(first.from), JSON.stringify([first, before]));
     const box = await one.locator(".u-over").first().boundingBox();
     const drag = async () => {
       await page.mouse.move(box.x + box.width * 0.3, box.y + 40);

@@ -4,20 +4,21 @@
 use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
 use storebench_results::compare::format::{
-    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
-    unmatched, value,
+    about_gates, checks, detectable, facts, headline, how, interval, notes, outcome, ratio, reservations, shown,
+    spread, unmatched, value,
 };
 use storebench_results::compare::{
     CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, GateResult,
 };
-use storebench_results::human::{percent, plural};
+use storebench_results::human::{percent, plural, some_of};
 use storebench_results::validity::Severity;
 
 use crate::charts::charts as all_charts;
 use crate::data::Chart;
-use crate::page::tables::{self, Cell, numbered, text};
+use crate::page::head::badge;
+use crate::page::tables::{self, CARDS, Cell, numbered, text};
 use crate::page::{Life, charts, document, island};
-use crate::ratios::ratios;
+use crate::ratios::{class_of, ratios};
 use crate::recorded::{Recorded, ReportError};
 use crate::subject::Subject;
 
@@ -28,6 +29,9 @@ const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "erro
 const MOST_COLUMNS: usize = 3;
 /// The most failed gates that the answer names.
 const MOST_NAMED: usize = 3;
+/// Hues of the two sides: grey and blue.
+const COLOUR_OF_A: usize = 7;
+const COLOUR_OF_B: usize = 0;
 
 /// The page of a comparison. `runs` are the compared runs, with their names in the comparison. A run without tables,
 /// such as a baseline, has no time line.
@@ -51,6 +55,8 @@ pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Re
             let at = of.runs().find_map(|run| position(&run.run));
             labels.insert(of.label(), at);
             let Some(at) = at else { continue };
+            // Green and red say better and worse on this page, so a side has neither.
+            subject.paint(at, if side == "A" { COLOUR_OF_A } else { COLOUR_OF_B });
             panels.entry(at).or_insert_with(|| format!("{side}: {}", short(of)));
         }
     }
@@ -85,7 +91,7 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
             p.brand { "Storebench compare" }
             div.run {
                 h1 { "Comparison: " (title(result)) }
-                p.question { "How do the figures of B differ from those of A?" }
+                @if let [pair] = &*result.pairs { (sides(pair)) }
                 (answer(result))
                 @for pair in &result.pairs { (pair_head(pair, result)) }
             }
@@ -124,7 +130,7 @@ fn answer(result: &CompareResult) -> Markup {
     // With an invalid run, the gates have no meaning.
     let is_weak = code == 4 && !result.is_invalid();
     let found = match (failed, gates) {
-        (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join("; "),
+        (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join(" "),
         (0, _) if code == 0 && undecided == 0 => format!("All gates passed ({gates})"),
         (0, _) if is_weak => "A gate could not have detected what it must".to_owned(),
         (0, _) if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
@@ -133,8 +139,7 @@ fn answer(result: &CompareResult) -> Markup {
     };
     let (class, word) = match result.exit_code() {
         0 if undecided > 0 => ("caution", "undecided"),
-        0 if gates > 0 => ("pass", "passed"),
-        0 => ("note", "no gates"),
+        0 => ("pass", "passed"),
         1 => ("invalid", "failed"),
         4 if is_weak => ("invalid", "too weak"),
         4 => ("invalid", "invalid"),
@@ -143,9 +148,10 @@ fn answer(result: &CompareResult) -> Markup {
     let reservations = reservations(result);
     html! {
         div.answer {
-            p.found { (found) }
-            p.worth {
-                span class=(format!("badge {class}")) { (word) } " "
+            p.found { @if gates > 0 { span class=(format!("badge {class}")) { (word) } " " } (found) }
+            @if let ([pair], true) = (&*result.pairs, gates > 0) { p.change { (changed(pair, result)) } }
+            @if let [pair] = &*result.pairs { (of_checks(pair)) }
+            p.why.dim {
                 @if let (Some(trouble), 0) = (result.trouble(), failed) { (trouble) }
                 @else if let Some(pair) = result.pairs.iter().find(|pair| !pair.paired_by_round).or(result.pairs.first()) {
                     (how(pair))
@@ -162,8 +168,7 @@ fn answer(result: &CompareResult) -> Markup {
 
 /// The figures of the gates that failed, with their ratios.
 fn failed_gates(result: &CompareResult) -> String {
-    let failed: Vec<&GateResult> = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed).collect();
-    let told = |gate: &&GateResult| {
+    let told = |gate: &GateResult| {
         let pair = result.pairs.get(gate.pair as usize - 1).filter(|_| result.pairs.len() > 1);
         let of = pair.map_or_else(String::new, |pair| format!(" of {}", pair.b.configuration));
         match (&gate.ratio, &gate.why) {
@@ -172,11 +177,8 @@ fn failed_gates(result: &CompareResult) -> String {
             (None, None) => format!("{}{of}", gate.figure),
         }
     };
-    let mut all: Vec<String> = failed.iter().take(MOST_NAMED).map(told).collect();
-    if failed.len() > MOST_NAMED {
-        all.push(format!("{} more", failed.len() - MOST_NAMED));
-    }
-    all.join(", ")
+    let failed = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Failed);
+    some_of(failed.map(told), MOST_NAMED)
 }
 
 /// The configuration, and its run folder or baseline.
@@ -195,19 +197,28 @@ fn pair_name(pair: &ComparedPair) -> String {
     if pair.a.configuration == pair.b.configuration { pair.b.configuration.clone() } else { short(&pair.b) }
 }
 
-/// `B against A: 3 slower, 1 faster`, with the name of the pair if there are several.
+/// What is worse and better, after the name of the pair if there are several.
 fn changed(pair: &ComparedPair, result: &CompareResult) -> String {
-    let counts = counts(&shown(pair, false));
-    if result.pairs.len() > 1 {
-        format!("{}, B against A: {counts}", pair_name(pair))
-    } else {
-        format!("B against A: {counts}")
-    }
+    let headline = headline(&shown(pair, false));
+    if result.pairs.len() > 1 { format!("{}: {headline}", pair_name(pair)) } else { headline }
 }
 
 fn gates_table(result: &CompareResult) -> Markup {
     let several = result.pairs.len() > 1;
-    let titles = [("fails if", false), ("figure", false), ("B/A", true), ("95 % interval", true), ("outcome", false)];
+    let titles = [
+        ("outcome", false),
+        ("fails if", false),
+        ("figure", false),
+        ("B/A", true),
+        ("95 % interval", true),
+        ("", false),
+    ];
+    let mut gates: Vec<&GateResult> = result.gates.iter().collect();
+    gates.sort_by_key(|gate| match gate.outcome {
+        GateOutcome::Failed | GateOutcome::TooWeak => 0,
+        GateOutcome::Undecided => 1,
+        GateOutcome::Passed => 2,
+    });
     let row = |gate: &GateResult| -> Vec<Cell> {
         let of = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
         let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair_name(pair)));
@@ -216,50 +227,66 @@ fn gates_table(result: &CompareResult) -> Markup {
             GateOutcome::Undecided => "caution",
             GateOutcome::Failed | GateOutcome::TooWeak => "invalid",
         };
-        let told = html! {
-            span class=(format!("badge {class}")) { (outcome(gate.outcome)) }
-            @if let Some(why) = &gate.why { " " span.dim { (why) } }
-            @if gate.detectable.is_some() { " " span.dim { (detectable(gate)) } }
-        };
+        let more = [gate.why.clone(), Some(detectable(gate)).filter(|text| !text.is_empty())];
+        let more: Vec<String> = more.into_iter().flatten().collect();
         let value = gate.ratio.map(|of| of.value);
         vec![
+            text(html! { span class=(format!("badge {class}")) { (outcome(gate.outcome)) } }),
             text(html! { code { (gate.gate) } }),
             text(figure),
             numbered(value, ratio(gate.ratio)),
             numbered(value, interval(gate.ratio)),
-            text(told),
+            text(html! { span.dim { (more.join("; ")) } }),
         ]
     };
     html! {
         figure.table.brief #gates {
             figcaption { b { "Gates" } }
-            div.scroll { (tables::table("", titles, result.gates.iter().map(row))) }
+            div.scroll { (tables::table(CARDS, titles, gates.into_iter().map(row))) }
             p.dim { (about_gates(result)) }
         }
     }
 }
 
-/// What A and B are, and the ratios of their figures.
+/// What A and B are.
+fn sides(pair: &ComparedPair) -> Markup {
+    let told = |side: &ComparedConfiguration| {
+        let facts = facts(side).into_iter().filter(|fact| *fact != side.configuration);
+        facts.collect::<Vec<_>>().join(" · ")
+    };
+    html! {
+        p.facts {
+            @for (name, side) in [("A", &pair.a), ("B", &pair.b)] {
+                @if name == "B" { br; }
+                b { (name) " " (side.configuration) } " · " (told(side))
+            }
+        }
+    }
+}
+
+/// The ratios of the figures of A and B. If there are several pairs, also what the two are.
 fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
     let figures = shown(pair, false);
     html! {
-        @if result.pairs.len() > 1 { h2 { (pair_name(pair)) } p { (changed(pair, result)) } }
-        @else if !result.gates.is_empty() { p { (changed(pair, result)) } }
-        p.facts { b { "A" } " " (facts(&pair.a).join(" · ")) br; b { "B" } " " (facts(&pair.b).join(" · ")) }
+        @if result.pairs.len() > 1 {
+            h2 { (pair_name(pair)) }
+            p { (changed(pair, result)) }
+            (sides(pair))
+            (of_checks(pair))
+        }
         @if let Some(picture) = ratios(&figures, result.threshold) { figure.headline { (PreEscaped(picture)) } }
-        (of_checks(pair))
         @for note in notes(pair) { p.dim { "Note: " (note) } }
     }
 }
 
-/// The checks of both sides with severity caution or worse.
+/// The checks of both sides with severity caution or worse, the worst first.
 fn of_checks(pair: &ComparedPair) -> Markup {
     html! {
-        @for (side, of) in [("A", &pair.a), ("B", &pair.b)] {
-            @for severity in [Severity::Invalid, Severity::Caution] {
-                @if let Some(names) = checks(&of.checks, severity) {
-                    p { (crate::page::head::badge(severity)) " " (side) ": " (names) }
-                }
+        @for severity in [Severity::Invalid, Severity::Caution] {
+            @let [a, b] = [&pair.a, &pair.b].map(|side| checks(&side.checks, severity));
+            @let both = a == b;
+            @for (side, names) in [(if both { "A and B" } else { "A" }, a), ("B", b.filter(|_| !both))] {
+                @if let Some(names) = names { p.why { (badge(severity)) " " (side) ": " (names) } }
             }
         }
     }
@@ -280,7 +307,7 @@ fn all_figures(pair: &ComparedPair, several: bool) -> Markup {
             side(&figure.b),
             numbered(of, ratio(figure.ratio)),
             numbered(of, interval(figure.ratio)),
-            text(&figure.word),
+            text(html! { span class=(class_of(figure.judgement)) { (figure.word) } }),
         ]
     };
     html! {

@@ -6,12 +6,12 @@ use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::panels;
+use storebench_results::beside::figures_of_answer;
 use storebench_results::human::{digits, duration, plural, rate};
 use storebench_results::validity::Severity;
 
 use crate::page::head::badge;
-use crate::page::tables::{self, numbered, text};
+use crate::page::tables::{self, CARDS, numbered, text};
 use crate::page::{Life, document, island};
 use crate::subject::Subject;
 
@@ -46,7 +46,7 @@ impl IndexedRun {
         let shown = result.map(|of| {
             let said = answer(of);
             let stores: IndexSet<&str> = of.configurations.iter().map(|c| c.store.as_str()).collect();
-            let figures = panels(of).into_iter().flat_map(|panel| {
+            let figures = figures_of_answer(of).into_iter().flat_map(|panel| {
                 let rows = panel.rows.into_iter().filter_map(|row| Some((row.name, row.figure?.value)));
                 let (title, less) = (panel.title, panel.less);
                 rows.map(move |(name, value)| (title.clone(), less, name, value)).collect::<Vec<_>>()
@@ -69,11 +69,12 @@ impl IndexedRun {
     }
 }
 
-/// The index of these runs, the latest first.
-pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
+/// The index of these runs, the latest first. `made` is when (RFC 3339, UTC), and `again` the command that makes it again.
+pub fn index(title: &str, mut runs: Vec<IndexedRun>, made: &str, again: &str) -> String {
     // Times are RFC 3339 in UTC, so they sort as text. Unreadable runs come last.
     runs.sort_by(|a, b| b.began().cmp(a.began()).then_with(|| a.name.cmp(&b.name)));
     let read = runs.iter().filter(|run| run.shown.is_ok()).count();
+    let courses = over_time(&runs);
     let body = html! {
         header {
             p.brand { "Storebench" }
@@ -81,13 +82,15 @@ pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
             p.facts {
                 (plural(read as u64, "run"))
                 @if read < runs.len() { ", and " (plural((runs.len() - read) as u64, "folder")) " that cannot be read" }
+                ", as of " (minute(made)) " UTC. Later runs are missing; to add them: " code { (again) }
             }
+            @if !courses.0.is_empty() { p { a href="#courses" { "Figures over time" } } }
         }
         main {
             section #runs {
                 figure.table { div.scroll { (table(&runs)) } }
             }
-            (over_time(&runs))
+            (courses)
         }
         footer {
             p {
@@ -100,7 +103,7 @@ pub fn index(title: &str, mut runs: Vec<IndexedRun>) -> String {
 }
 
 fn table(runs: &[IndexedRun]) -> Markup {
-    let titles = ["began (UTC)", "run", "study", "stores", "answer", "validity"].map(|name| (name, false));
+    let titles = ["run", "began (UTC)", "validity", "answer", "study", "stores"].map(|name| (name, false));
     let row = |run: &IndexedRun| {
         let name = html! {
             @match &run.report {
@@ -110,24 +113,20 @@ fn table(runs: &[IndexedRun]) -> Markup {
         };
         match &run.shown {
             Ok(of) => vec![
+                text(name),
                 text(html! { span.whole { (minute(&of.began)) } }),
-                text(name),
-                text(html! { div.wide { (of.study) } }),
-                text(of.stores.join(", ")),
-                text(html! { div.wide { (of.answer) } }),
                 text(badge(of.severity)),
+                text(html! { div.wide { (of.answer) } }),
+                text(html! { div.wide { (of.study) } }),
+                text(html! { @if !of.stores.is_empty() { div.wrapped { (of.stores.join(", ")) } } }),
             ],
-            Err(why) => vec![
-                text(""),
-                text(name),
-                text(""),
-                text(""),
-                text(html! { div.wide { "cannot be read: " (why) } }),
-                text(""),
-            ],
+            Err(why) => {
+                let why = text(html! { div.wide { "cannot be read: " (why) } });
+                vec![text(name), text(""), text(""), why, text(""), text("")]
+            }
         }
     };
-    tables::table("sortable searchable", titles, runs.iter().map(row))
+    tables::table(&format!("sortable searchable {CARDS}"), titles, runs.iter().map(row))
 }
 
 /// A time to the minute: `2026-11-25 10:15`.
@@ -206,7 +205,7 @@ fn over_time(runs: &[IndexedRun]) -> Markup {
                 @for (study, courses) in &studies {
                     figure.table {
                         figcaption { b { (study) } }
-                        div.scroll { (tables::table("sortable", titles, courses.iter().map(row))) }
+                        div.scroll { (tables::table(&format!("sortable {CARDS}"), titles, courses.iter().map(row))) }
                     }
                 }
             }

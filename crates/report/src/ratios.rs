@@ -54,17 +54,18 @@ fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: b
     let right = longest(&mut texts.iter().map(|text| text.chars().count())) + 16.0;
     let (begin, end) = (left, (whole - right).max(left + 100.0));
     let axis = Axis::of(rows.iter().filter_map(|(_, ratio)| ratio.as_ref()), threshold, begin, end);
-    let (top, bottom) = (24.0, 24.0 + rows.len() as f64 * ROW);
+    let (top, bottom) = (42.0, 42.0 + rows.len() as f64 * ROW);
     let mut sheet = Sheet::default();
-    sheet.strong(begin, 14.0, "ratio B/A");
+    sheet.strong(12.0, 14.0, "B/A: green is better, red worse, open undecided");
     sheet.band("same", (axis.at(1.0 - threshold), axis.at(1.0 + threshold)), (top, bottom));
     for mark in axis.marks() {
         let at = axis.at(mark);
         sheet.rule((at, top), (at, bottom));
-        sheet.text("d", Anchor::Middle, (at, bottom + 16.0), &mark.to_string());
+        // Above the rows: the first screen may not show the last one.
+        sheet.text("d", Anchor::Middle, (at, top - 6.0), &label(mark));
     }
     for (nth, ((figure, ratio), text)) in rows.iter().zip(&texts).enumerate() {
-        let (y, class) = (top + (nth as f64 + 0.5) * ROW, class(figure.judgement));
+        let (y, class) = (top + (nth as f64 + 0.5) * ROW, class_of(figure.judgement));
         sheet.text("t", Anchor::Left, (left - 12.0, y + 4.0), &name(figure));
         sheet.text("t", Anchor::Right, (end + 12.0, y + 4.0), text);
         let Some(ratio) = ratio else { continue };
@@ -80,13 +81,13 @@ fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: b
             sheet.interval(class, ((from, y), low < axis.low), ((to, y), high > axis.high), "");
         }
         if (axis.low..=axis.high).contains(&ratio.value) {
-            sheet.dot(class, (axis.at(ratio.value), y), 5.0, false);
+            sheet.dot(class, (axis.at(ratio.value), y), 5.0, class == OPEN);
         }
     }
     if left_out > 0 {
-        sheet.text("d", Anchor::Right, (begin, bottom + 38.0), &format!("and {left_out} more in the table"));
+        sheet.text("d", Anchor::Right, (begin, bottom + 18.0), &format!("and {left_out} more in the table"));
     }
-    let (width, height) = (end + right, bottom + 24.0 + if left_out > 0 { 20.0 } else { 0.0 });
+    let (width, height) = (end + right, bottom + if left_out > 0 { 28.0 } else { 8.0 });
     svg(class_of_all, (width, height), "B/A of each figure, with its 95 % interval", &sheet.into_text())
 }
 
@@ -102,6 +103,9 @@ fn told(figure: &ComparedFigure, of: Option<Estimate>, narrow: bool) -> String {
     }
 }
 
+/// The class of what is not decided.
+const OPEN: &str = "open";
+
 /// The order of rows: certain changes for the worse first.
 fn rank(judgement: Judgement) -> u8 {
     match judgement {
@@ -112,13 +116,19 @@ fn rank(judgement: Judgement) -> u8 {
     }
 }
 
-fn class(judgement: Judgement) -> &'static str {
+/// The class of a judgement: green is better and red is worse, everywhere. What is not decided is grey, with an open dot.
+pub(crate) fn class_of(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Better => "better",
         Judgement::Worse | Judgement::Missing => "worse",
-        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial | Judgement::OneRun => "open",
+        Judgement::Inconclusive | Judgement::AtLeast | Judgement::OneTrial | Judgement::OneRun => OPEN,
         Judgement::Unchanged => "same",
     }
+}
+
+/// The text of a mark.
+fn label(mark: f64) -> String {
+    format!("×{mark}")
 }
 
 /// A logarithmic axis of ratios around 1.
@@ -147,15 +157,15 @@ impl Axis {
 
     fn marks(&self) -> Vec<f64> {
         // 1 always has a mark. Other marks are placed outwards from it if there is room.
-        let room = 34.0;
+        let half = |mark: f64| label(mark).chars().count() as f64 * LETTER / 2.0;
         let mut kept = vec![1.0];
         let (below, above): (Vec<f64>, Vec<f64>) =
             MARKS.into_iter().filter(|mark| *mark > self.low && *mark < self.high).partition(|mark| *mark < 1.0);
         for side in [below.into_iter().rev().collect::<Vec<_>>(), above] {
-            let mut last = self.at(1.0);
+            let mut last = 1.0;
             for mark in side.into_iter().filter(|mark| *mark != 1.0) {
-                if (self.at(mark) - last).abs() > room {
-                    last = self.at(mark);
+                if (self.at(mark) - self.at(last)).abs() > half(mark) + half(last) + 4.0 {
+                    last = mark;
                     kept.push(mark);
                 }
             }

@@ -133,6 +133,13 @@ impl Subject {
         }
     }
 
+    /// Gives a configuration this hue, in full.
+    pub(crate) fn paint(&mut self, at: usize, colour: usize) {
+        if let Some(of) = self.configurations.get_mut(at) {
+            (of.colour, of.shade) = (colour, 100);
+        }
+    }
+
     /// The colour of a configuration.
     pub(crate) fn hue(&self, at: usize) -> Hue {
         self.configurations

@@ -15,7 +15,7 @@ use crate::times;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
 pub use brief::{BriefTable, brief_table};
-pub use brief::{Panel, PanelRow, Span, panels, spans};
+pub use brief::{Panel, PanelRow, Span, figures_of_answer, panels, spans};
 pub use operations::operations;
 pub use resources::resources_beside;
 

@@ -86,6 +86,26 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<T> = all.into_iter().collect();
+    let all: Vec<&str> = all.iter().map(T::as_ref).collect();
+    match &all[..] {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
+/// The first of these, and the number of the others: `a, b and 3 more`.
+pub fn some_of(all: impl IntoIterator<Item = String>, most: usize) -> String {
+    let mut all: Vec<String> = all.into_iter().collect();
+    let more = all.len().saturating_sub(most);
+    all.truncate(most);
+    all.extend((more > 0).then(|| format!("{} more", count(more as u64))));
+    listed(all)
+}
+
 /// Whether the ends of an interval are more than tenfold apart: such an interval says nothing of use.
 pub(crate) fn is_useless(of: &Estimate) -> bool {
     of.low.zip(of.high).is_some_and(|(low, high)| !(high.is_finite() && high <= low * 10.0))

@@ -136,6 +136,9 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         if let Some(starved) = starved.filter(|_| report.seconds >= TELLING_S) {
             progress.note(&format!("the client was the bottleneck: {}", starved.observed));
         }
+        if let Some(older) = super::report::index_is_older(&folder) {
+            progress.note(&older);
+        }
     }
     if args.json && !matches!(to, Endpoint::Standard) {
         print_json(&report)?;

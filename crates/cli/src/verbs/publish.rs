@@ -6,7 +6,7 @@ use storebench_results::summary::{brief, summary};
 use storebench_results::validity::{CheckResult, Severity, data_trouble};
 use storebench_results::{RunResult, TrialResult};
 
-use super::report::write_page;
+use super::report::{index_is_older, write_page};
 use crate::failure::{Failure, INVALID};
 use crate::output::{layout, print, print_json};
 use crate::progress::Progress;
@@ -48,6 +48,9 @@ pub(super) fn publish(
             Err(why) => {
                 progress.tell(&format!("no report: {why}; to create it, run `storebench report {}`", folder.display()));
             }
+        }
+        if let Some(older) = index_is_older(folder) {
+            progress.note(&older);
         }
     }
     match trouble(&result.trials, &result.checks, code) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use storebench_report::{
     INDEX_MARK, IndexedRun, Life, ReadOldTable, Recorded, ReportError, Subject, index, markdown, page, picture,
 };
@@ -19,6 +20,8 @@ use crate::progress::line;
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
+/// The name of an index in a folder of runs.
+const INDEX: &str = "index.html";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if args.tables.is_some() {
@@ -88,7 +91,7 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
     }
     let file = match (&args.output, args.runs.as_slice()) {
         (Some(file), _) => file.clone(),
-        (None, [folder]) => folder.join("index.html"),
+        (None, [folder]) => folder.join(INDEX),
         (None, _) => return Err(Failure::bad_input("several folders make one index; name the file with -o FILE")),
     };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -99,8 +102,10 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
             let name =
                 run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
             let page = run.join(PAGE);
-            let report = page.exists().then(|| address(folder, &page)).flatten();
             let result = storebench_results::read_run(&run).map_err(|error| error.to_string());
+            // A copy leaves no page. One that cannot be made has no link.
+            let has_page = page.exists() || result.is_ok() && write_page(&run).is_ok();
+            let report = has_page.then(|| address(folder, &page)).flatten();
             runs.push(IndexedRun::new(name, report, result.as_ref().map_err(Clone::clone)));
         }
     }
@@ -108,17 +113,37 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
         [one] => format!("Runs in {}", one.display()),
         several => format!("Runs in {} folders", several.len()),
     };
-    let text = index(&title, runs);
+    let text = index(&title, runs, &Timestamp::now().to_string(), &again(args));
     if file.as_os_str() == "-" {
         print(&text)?;
         return Ok(0);
     }
     // An index may replace an earlier index, but no other file.
-    let ours = std::fs::read_to_string(&file)
-        .is_ok_and(|text| text.contains(INDEX_MARK) && text.contains("content=\"Storebench "));
-    write_text(&file, &text, args.force || (args.output.is_none() && ours))?;
+    write_text(&file, &text, args.force || (args.output.is_none() && is_index(&file)))?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
+}
+
+/// Whether this file is an index that Storebench wrote.
+fn is_index(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(INDEX_MARK) && text.contains("content=\"Storebench "))
+}
+
+/// The command that makes an index again.
+fn again(args: &ReportArgs) -> String {
+    let runs = args.runs.iter().map(|run| format!(" {}", run.display()));
+    let file = args.output.as_ref().filter(|file| file.as_os_str() != "-");
+    let file = file.map_or_else(String::new, |file| format!(" -o {} --force", file.display()));
+    format!("storebench report{}{file}", runs.collect::<String>())
+}
+
+/// What to say if the index beside this run folder does not have the run yet.
+pub(super) fn index_is_older(run: &Path) -> Option<String> {
+    let runs = run.parent()?;
+    let index = runs.join(INDEX);
+    is_index(&index).then(|| {
+        format!("{} is older than this run; to update it, run `storebench report {}`", index.display(), runs.display())
+    })
 }
 
 /// The address of a file, relative to the page's folder; none if there is no path between them.

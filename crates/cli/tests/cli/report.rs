@@ -97,7 +97,7 @@ macro_rules! looks {
 mod in_a_browser {
     use super::look_at_run;
 
-    looks! { quiet first_screen panels points hover legend zoom choose sort dark print narrow keyboard noscript exports }
+    looks! { quiet first_screen bottleneck panels points hover legend zoom choose sort dark print narrow keyboard noscript exports }
 }
 
 fn page_of(folder: &Path) -> String {
@@ -177,6 +177,7 @@ fn many_runs_have_an_index() {
     let at = |name: &str| page.find(name).unwrap();
     assert!(at(">second run<") < at(">one<") && at(">one<") < at(">100% #3<"), "the latest comes first");
     look("indexed", cli.path("runs/index.html").to_str().unwrap());
+    assert!(page.contains("<code>storebench report runs</code>"), "the command that adds later runs");
     // An index replaces an index, and nothing else.
     cli.run("report runs").code(0);
     std::fs::write(cli.path("runs/index.html"), "mine").unwrap();
@@ -188,6 +189,41 @@ fn many_runs_have_an_index() {
     assert!(std::fs::read_to_string(cli.path("runs/index.html")).unwrap().contains(">second run<"));
     cli.run("report runs -o elsewhere.html").code(0);
     assert!(std::fs::read_to_string(cli.path("elsewhere.html")).unwrap().contains("runs/one/report.html"));
+}
+
+/// `bench` and `copy` with an index beside their folders: one configuration has a line, and copies have pages.
+#[test]
+fn an_index_knows_benches_and_copies() {
+    let cli = Cli::new();
+    let bench = "bench memory: --docs 500 --duration 3s --warm-up 1s -q";
+    let measured = cli.run(bench).measured();
+    assert!(!measured.err.contains("older"), "{}", measured.err);
+    let page = page_of(&cli.run_folder());
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
+    // Charts over time begin with what was measured, not with the load.
+    for id in ["throughput-over-time", "resources"] {
+        let chart = data["charts"].as_array().unwrap().iter().find(|chart| chart["id"] == id).unwrap();
+        let bench = chart["marks"].as_array().unwrap().iter().find(|mark| mark["label"] == "bench").unwrap();
+        assert_eq!(chart["from"], bench["at"], "{id}: {}", chart["marks"]);
+    }
+    look("first_screen", cli.run_folder().join("report.html").to_str().unwrap());
+    cli.write("docs.jsonl", "{\"_id\":\"a\"}\n");
+    cli.run("copy docs.jsonl sqlite:docs.db -q").code(0);
+    cli.run("report storebench-runs").code(0);
+    let told = cli.run(&bench.replace(" -q", "")).measured().err;
+    let advice =
+        "storebench-runs/index.html is older than this run; to update it, run `storebench report storebench-runs`";
+    assert!(told.contains(advice), "{told}");
+    cli.run("report storebench-runs").code(0);
+    let index = std::fs::read_to_string(cli.path("storebench-runs/index.html")).unwrap();
+    let of_copy = index.split("<a href=\"./copy-").nth(1).expect("the copy has a link");
+    let page = format!("storebench-runs/copy-{}", of_copy.split('"').next().unwrap());
+    assert!(std::fs::read_to_string(cli.path(&page)).unwrap().contains("docs.jsonl"), "{page}");
+    let (_, courses) = index.split_once("<section id=\"courses\">").expect("figures over time");
+    for figure in ["bench: ops/s", "bench: read service p99"] {
+        assert!(courses.contains(figure), "{figure}: {}", &courses[..courses.len().min(3_000)]);
+    }
 }
 
 /// Also without the tables that charts are drawn from.

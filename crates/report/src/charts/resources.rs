@@ -25,7 +25,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             .to_owned();
     chart.group = Some("time".to_owned());
     chart.panels = subject.panels.len() > 1;
-    chart.from = axis.measured_from();
+    chart.from = axis.measured_from(subject.answers());
     chart.marks = axis.marks();
     for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);

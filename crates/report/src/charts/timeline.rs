@@ -31,6 +31,7 @@ struct Span {
     from_s: f64,
     length_s: f64,
     warm_up: bool,
+    loads: bool,
 }
 
 impl Timeline {
@@ -42,6 +43,7 @@ impl Timeline {
                 let span = phases.entry(phase.name.clone()).or_default();
                 span.length_s = span.length_s.max(phase.elapsed_ns as f64 / 1e9);
                 span.warm_up |= phase.warm_up;
+                span.loads |= phase.loads;
             }
         }
         Self::laid_out(phases)
@@ -83,9 +85,12 @@ impl Timeline {
             .collect()
     }
 
-    /// Where the first phase that is not a warm-up begins; none if that is the first phase.
-    pub(crate) fn measured_from(&self) -> Option<Moment> {
-        let first = self.phases.values().find(|span| !span.warm_up)?;
+    /// Where the first measured phase begins; none if that is the first phase. A load counts only if an answer is about it,
+    /// or if there is nothing else.
+    pub(crate) fn measured_from(&self, answers: &[String]) -> Option<Moment> {
+        let measured = || self.phases.iter().filter(|(_, span)| !span.warm_up);
+        let asked = measured().find(|(name, span)| !span.loads || answers.contains(name));
+        let (_, first) = asked.or_else(|| measured().next())?;
         (first.from_s > 0.0).then_some(Moment(first.from_s))
     }
 
@@ -207,7 +212,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
         .map(|mut chart| {
             chart.group = Some("time".to_owned());
             chart.panels = subject.panels.len() > 1;
-            chart.from = axis.measured_from();
+            chart.from = axis.measured_from(subject.answers());
             chart.marks = axis.marks();
             chart.marks.extend(events.iter().cloned());
             let round = round_at_first(subject, &mut chart);

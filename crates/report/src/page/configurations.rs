@@ -11,7 +11,7 @@ use storebench_results::times;
 use storebench_results::{ConfigurationResult, RunResult};
 
 use super::intervals::{Extent, bar, point};
-use super::tables::{self, numbered, sorted, text};
+use super::tables::{self, CARDS, numbered, sorted, text};
 use crate::subject::{Subject, run_names};
 
 pub(super) fn section(subject: &Subject) -> Markup {
@@ -31,6 +31,9 @@ pub(super) fn section(subject: &Subject) -> Markup {
         }
     }
 }
+
+/// A longer text, such as the evidence of a bottleneck, has several lines.
+const LONGEST_LINE: usize = 40;
 
 /// The dot of a configuration's colour.
 fn dot(subject: &Subject, at: usize) -> Markup {
@@ -66,7 +69,8 @@ fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable,
                     @else { (bar(figure, extent, subject.hue(configuration))) }
                     " "
                 }
-                (figure_text(&cell.text))
+                @if kind == ColumnKind::Text && cell.text.len() > LONGEST_LINE { div.wide { (cell.text) } }
+                @else { (figure_text(&cell.text)) }
             };
             if kind.is_number() { numbered(cell.figure.map(|f| f.value), shown) } else { sorted(cell.figure, shown) }
         };
@@ -75,7 +79,7 @@ fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable,
     html! {
         figure.table {
             figcaption { b { (of.phase) } (what) }
-            div.scroll { (tables::table("sortable", titles(&table), table.rows.iter().map(row))) }
+            div.scroll { (tables::table(&format!("sortable {CARDS}"), titles(&table), table.rows.iter().map(row))) }
             @for note in &of.notes { p.dim { (note) } }
         }
     }

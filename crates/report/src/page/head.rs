@@ -8,7 +8,7 @@ use storebench_results::human::{bytes, duration, plural};
 use storebench_results::table::Table;
 use storebench_results::validity::{Severity, grouped};
 
-use super::tables::{self, numbered, text};
+use super::tables::{self, CARDS, numbered, text};
 use crate::picture;
 use crate::subject::{Subject, run_names};
 
@@ -64,8 +64,10 @@ fn invalid(of: &RunResult) -> Markup {
     html! {
         @for group in groups.iter().filter(|group| group.severity == Severity::Invalid).take(MOST_INVALID) {
             p.why {
-                b { (group.check) } ": " (group.worst_in_words())
-                @if !group.advice.is_empty() { " → " (group.advice) }
+                b { (group.check) }
+                // A phone shows only what to do.
+                @if group.advice.is_empty() { ": " (group.worst_in_words()) }
+                @else { span.observed { ": " (group.worst_in_words()) } " → " (group.advice) }
             }
         }
     }
@@ -86,7 +88,7 @@ fn table(of: &Table, left_out: usize) -> Markup {
     };
     html! {
         figure.table.brief {
-            div.scroll { (tables::table("", titles, of.rows.iter().map(row))) }
+            div.scroll { (tables::table(CARDS, titles, of.rows.iter().map(row))) }
             @if left_out > 0 { p.dim { (plural(left_out as u64, "more row")) ", in All figures below or in run.json" } }
         }
     }

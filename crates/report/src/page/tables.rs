@@ -41,19 +41,29 @@ pub(crate) fn of_figures(of: &Table) -> Markup {
     table("sortable", titles, of.rows.iter().map(|row| row.iter().zip(&of.columns).map(cell).collect()))
 }
 
+/// The class of a table that narrow screens show as cards: a row below the other, each figure below its title.
+pub(crate) const CARDS: &str = "cards";
+
 /// A table with these column titles. Each says whether its column contains numbers.
 pub(crate) fn table<T: AsRef<str>>(
     class: &str,
     titles: impl IntoIterator<Item = (T, bool)>,
     rows: impl IntoIterator<Item = Vec<Cell>>,
 ) -> Markup {
+    let titles: Vec<(T, bool)> = titles.into_iter().collect();
     let class_of = |number: bool| number.then_some("number");
+    let named = class.split(' ').any(|name| name == CARDS);
+    let title_of = |at: usize| titles.get(at).map(|(title, _)| title.as_ref()).filter(|_| named && at > 0);
     html! {
         table class=[(!class.is_empty()).then_some(class)] {
-            thead { tr { @for (title, number) in titles { th class=[class_of(number)] scope="col" { (title.as_ref()) } } } }
+            thead { tr { @for (title, number) in &titles { th class=[class_of(*number)] scope="col" { (title.as_ref()) } } } }
             tbody {
                 @for row in rows {
-                    tr { @for cell in row { td class=[class_of(cell.number)] data-value=[cell.value] { (cell.shown) } } }
+                    tr {
+                        @for (at, cell) in row.into_iter().enumerate() {
+                            td class=[class_of(cell.number)] data-value=[cell.value] data-title=[title_of(at)] { (cell.shown) }
+                        }
+                    }
                 }
             }
         }

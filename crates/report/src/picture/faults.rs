@@ -1,6 +1,6 @@
 //! The time line of each phase with faults: answers per second, and the time in which the store was broken.
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use storebench_results::human::{duration, rate};
 use storebench_results::{PhaseResult, RunResult};
 
@@ -9,7 +9,7 @@ use super::sheet::{Anchor, LETTER, Sheet, cut, mark};
 use super::{HEAD, PLOT, Place};
 
 /// What the panels show.
-pub(super) const WHAT: &str = "answers per second; red: while the store was broken";
+pub(super) const WHAT: &str = "answers per second; red: the store was broken";
 /// Phases, at most.
 const MOST_PHASES: usize = 6;
 
@@ -75,7 +75,7 @@ impl FaultPanel {
             match lasting {
                 0 => format!("no answer for {}", duration(longest as f64)),
                 // No answer ended it.
-                ns => format!("no answer for ≥ {}, not back", duration(ns as f64)),
+                ns => format!("not back in {}", duration(ns as f64)),
             }
         };
         self.title = match self.courses.len() {
@@ -100,15 +100,20 @@ impl FaultPanel {
             let at = |nth: usize| x.at((nth as f64 + 0.5) * length_s / course.len() as f64);
             sheet.path(&format!("c{hue}"), course.iter().enumerate().map(|(nth, value)| (at(nth), y.at(*value))));
         }
-        // One kind of fault is named once. A name without room is in the line below.
+        // Each is named. A name without room is in the line below, and without room there, a number stands for it.
         let mut free = [f64::NEG_INFINITY; 2];
-        let mut named: IndexSet<&str> = IndexSet::new();
-        for (from, _, what) in &self.broken {
-            let width = what.len() as f64 * LETTER;
-            let at = x.at(*from).min(right - width);
-            if let Some(line) = free.iter().position(|free| at > *free).filter(|_| named.insert(what)) {
-                sheet.text("limit", Anchor::Right, (at, top + 10.0 + line as f64 * 14.0), what);
-                free[line] = at + width + 6.0;
+        for (nth, (from, _, what)) in self.broken.iter().enumerate() {
+            let number = self.broken[..=nth].iter().filter(|(.., other)| other == what).count();
+            let again = self.broken.iter().filter(|(.., other)| other == what).count() > 1;
+            let name = if again { format!("{what} {number}") } else { (*what).to_owned() };
+            for name in [name, number.to_string()] {
+                let width = name.chars().count() as f64 * LETTER;
+                let at = x.at(*from).min(right - width);
+                if let Some(line) = free.iter().position(|free| at > *free) {
+                    sheet.text("limit", Anchor::Right, (at, top + 10.0 + line as f64 * 14.0), &name);
+                    free[line] = at + width + 6.0;
+                    break;
+                }
             }
         }
     }

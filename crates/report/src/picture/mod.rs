@@ -95,14 +95,16 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     let mut sheet = Sheet::default();
     let height = match view(result, &hue)? {
         View::Faults(panels) => {
-            in_rows(&mut sheet, faults::WHAT, &panels, frame, |sheet, panel, place| panel.draw(sheet, place))
+            in_rows(&mut sheet, faults::WHAT, &panels, frame, 0.0, |sheet, panel, place| panel.draw(sheet, place))
         }
         View::Rates(panels) => {
-            in_rows(&mut sheet, rates::WHAT, &panels, frame, |sheet, panel, place| panel.draw(sheet, place))
+            let what = if panels.iter().any(RatePanel::is_search) { rates::WHAT_OF_SEARCH } else { rates::WHAT };
+            let extra = panels.iter().map(RatePanel::extra).fold(0.0, f64::max);
+            in_rows(&mut sheet, what, &panels, frame, extra, |sheet, panel, place| panel.draw(sheet, place))
         }
         View::Curves(all) => {
             let what = all.first().map_or(String::new(), |curve| curve.what.clone());
-            in_rows(&mut sheet, &what, &all, frame, |sheet, curve, place| curve.draw(sheet, place, &hue))
+            in_rows(&mut sheet, &what, &all, frame, 0.0, |sheet, curve, place| curve.draw(sheet, place, &hue))
         }
         View::Dots(panels) => dots::draw(&mut sheet, &panels, frame, &hue),
         View::Spans(all) => spans::draw(&mut sheet, &all, frame),
@@ -123,15 +125,16 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     Some(svg(class, (width, height), &text, &inner))
 }
 
-/// Draws plots in rows, below a line that says what all of them show. Returns the height.
+/// Draws plots in rows, below a line that says what all of them show. Each has `extra` more height. Returns the height.
 fn in_rows<T>(
     sheet: &mut Sheet,
     what: &str,
     all: &[T],
     frame: Frame,
+    extra: f64,
     mut draw: impl FnMut(&mut Sheet, &T, Place),
 ) -> f64 {
-    let (line, height) = (22.0, HEAD + PLOT + FOOT);
+    let (line, height) = (22.0, HEAD + PLOT + FOOT + extra);
     let columns = all.len().clamp(1, frame.columns);
     let width = (frame.width - 12.0) / columns as f64;
     sheet.text("d", Anchor::Right, (12.0, 14.0), &cut(what, (frame.width / LETTER) as usize));
@@ -146,7 +149,9 @@ fn in_rows<T>(
 mod tests {
     use std::path::Path;
 
-    use storebench_results::{FaultResult, LimitResult, RateResult, read_run};
+    use storebench_results::{
+        FaultResult, FigureOverTrials, LimitResult, ProbeResult, RateResult, SearchResult, read_run,
+    };
     use storebench_study::workload::FaultKind;
 
     use super::*;
@@ -180,12 +185,16 @@ mod tests {
                 ..FaultResult::default()
             };
             let full = FaultResult { what: FaultKind::DiskFull, began_ns: Some(1_100_000_000), ..kill.clone() };
-            phase.faults = vec![kill, full, FaultResult { what: FaultKind::Pause, ..FaultResult::default() }];
+            let cut = |began_ns| FaultResult { what: FaultKind::PowerCut, began_ns: Some(began_ns), ..kill.clone() };
+            let cuts = [cut(1_800_000_000), cut(2_900_000_000)];
+            let [first, second] = cuts;
+            phase.faults =
+                vec![kill, full, first, second, FaultResult { what: FaultKind::Pause, ..FaultResult::default() }];
         }
-        drawn_with(&run, &["answers per second", ">kill<", ">disk-full<", "<polyline", "fill-opacity"]);
+        drawn_with(&run, &["answers per second", ">kill<", ">disk-full<", "power-cut 2<", "<polyline", "fill-opacity"]);
         assert!(!picture(&run).unwrap().contains(">pause<"), "this fault was not injected");
         run.trials.truncate(1);
-        drawn_with(&run, &["no answer for ≥ 700 ms, not back"]);
+        drawn_with(&run, &["not back in 700 ms"]);
         let faults = &mut run.trials[0].phases.last_mut().unwrap().faults;
         faults.iter_mut().for_each(|fault| fault.first_answer_ns = Some(700_000_000));
         drawn_with(&run, &["no answer for 700 ms<"]);
@@ -216,5 +225,37 @@ mod tests {
             }];
         }
         drawn_with(&run, &["steady.response.p99", "limit 200 ms", ">100/s<", ">2,000/s<", ">∞<"]);
+        assert!(!picture(&run).unwrap().contains('▾'), "no search, no answer");
+    }
+
+    /// Every try of a search is a dot, and what it found is marked.
+    #[test]
+    fn the_answer_of_a_search_is_marked() {
+        let mut run = run();
+        for trial in &mut run.trials {
+            let limit = |found: f64| LimitResult {
+                path: "steady.response.p99".to_owned(),
+                limit: 200e6,
+                found: Some(found),
+                share_within: Some(1.0),
+                attempts: 100,
+                met: found < 200e6,
+            };
+            let probe =
+                |rate: f64, found: f64| ProbeResult { rate, limits: vec![limit(found)], ..ProbeResult::default() };
+            let probes = vec![probe(100.0, 1e6), probe(1_000.0, 3e6), probe(8_000.0, 900e6)];
+            trial.searches =
+                vec![SearchResult { phase: "steady".into(), rate: Some(1_000.0), probes, ..SearchResult::default() }];
+        }
+        let trials = run.trials.len();
+        let known = run.configurations[0].figures.values().next().unwrap().clone();
+        let figure = FigureOverTrials { figure: scale::alone(1_000.0), none_in: Vec::new(), at_least: false, ..known };
+        run.configurations[0].figures.insert("steady.rate-within-limits".into(), figure);
+        let name = run.configurations[0].configuration.clone();
+        drawn_with(&run, &["limit 200 ms", &format!("{name} 1,000/s"), ">5,000/s<"]);
+        let svg = picture(&run).unwrap();
+        assert!(svg.contains('▾'), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), trials * 3);
+        assert!(!svg.contains("<polyline"), "tries near the answer are repeated, so a line through them means nothing");
     }
 }

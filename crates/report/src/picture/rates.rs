@@ -2,8 +2,8 @@
 
 use indexmap::{IndexMap, IndexSet};
 use storebench_results::configurations::configuration_of;
-use storebench_results::human::{duration, rate};
-use storebench_results::{LimitResult, RunResult, TrialResult};
+use storebench_results::human::{duration, plural, rate};
+use storebench_results::{ConfigurationResult, LimitResult, RunResult, TrialResult};
 use storebench_study::workload::{short_name, shown_value};
 
 use super::curves::{LONGEST_STORE, Labels};
@@ -12,7 +12,11 @@ use super::sheet::{Anchor, LETTER, Sheet, cut, mark, shortened};
 use super::{HEAD, PLOT, Place};
 
 /// What the panels show.
-pub(super) const WHAT: &str = "by rate: each dot is a trial, the line is their median";
+pub(super) const WHAT: &str = "dot: a trial, filled if within the limit; line: their median";
+/// The same of a search.
+pub(super) const WHAT_OF_SEARCH: &str = "dot: a rate tried, filled if met; ▾ the answer";
+/// The height of the name of an answer.
+const ANSWER: f64 = 15.0;
 /// Lines of a panel, at most.
 const MOST_LINES: usize = 6;
 /// Limits, at most: those that come closest to being missed.
@@ -24,6 +28,8 @@ pub(super) struct RatePanel {
     limit: f64,
     /// By store, and the values of factors other than the rate, with the hue of the store.
     points: IndexMap<String, (usize, Vec<Point>)>,
+    /// The rates that a search found within the limits, with their names and hues.
+    answers: Vec<(usize, f64, String)>,
 }
 
 #[derive(Clone, Copy)]
@@ -47,6 +53,7 @@ pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<Rat
                 path: limit.path.clone(),
                 limit: limit.limit,
                 points: IndexMap::new(),
+                answers: answers(result, &limit.path, hue),
             });
             let (_, points) = panel.points.entry(name.clone()).or_insert_with(|| (hue(&trial.store), Vec::new()));
             points.push(Point { rate, found: limit.found, met: limit.met });
@@ -67,6 +74,26 @@ pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<Rat
     panels.sort_by(|a, b| b.closeness().total_cmp(&a.closeness()));
     panels.truncate(MOST_LIMITS);
     panels
+}
+
+/// What the searches of a limit's phase found, by configuration: `sqlite 13.2 k/s, none in 2 trials`.
+fn answers(result: &RunResult, path: &str, hue: &dyn Fn(&str) -> usize) -> Vec<(usize, f64, String)> {
+    let phases = result.trials.iter().flat_map(|trial| &trial.searches).map(|search| search.phase.as_str());
+    let of_limit = |phase: &&str| path.strip_prefix(phase).is_some_and(|rest| rest.starts_with('.'));
+    let Some(phase) = phases.into_iter().find(of_limit) else { return Vec::new() };
+    let found = |of: &ConfigurationResult| {
+        let found = of.figures.get(&format!("{phase}.rate-within-limits")).filter(|found| found.figure.trials > 0)?;
+        let least = if found.at_least { "≥ " } else { "" };
+        let none = match found.none_in.len() as u64 {
+            0 => String::new(),
+            n => format!(", none in {}", plural(n, "trial")),
+        };
+        let text = format!("{} {least}{}/s{none}", of.configuration, rate(found.figure.value));
+        Some((hue(&of.store), found.figure.value, text))
+    };
+    let mut found: Vec<_> = result.configurations.iter().filter(|of| !of.control).filter_map(found).collect();
+    found.sort_by(|a, b| a.1.total_cmp(&b.1));
+    found
 }
 
 /// The store, and the values of its factors other than rates.
@@ -92,8 +119,18 @@ impl RatePanel {
         self.all().map(|point| point.found.map_or(f64::INFINITY, |found| found / self.limit)).fold(0.0, f64::max)
     }
 
+    /// How much higher it is than other panels.
+    pub(super) fn extra(&self) -> f64 {
+        self.answers.len() as f64 * ANSWER
+    }
+
+    pub(super) fn is_search(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     pub(super) fn draw(&self, sheet: &mut Sheet, place: Place) {
-        let (top, bottom) = (place.y + HEAD, place.y + HEAD + PLOT);
+        let top = place.y + HEAD + self.extra();
+        let bottom = top + PLOT;
         let names = self.points.keys().map(|name| shortened(name, LONGEST_STORE).chars().count()).max().unwrap_or(0);
         let left = place.x + 56.0;
         let right = (place.x + place.width - names as f64 * LETTER - 18.0).max(left + 60.0);
@@ -102,7 +139,11 @@ impl RatePanel {
         let y = Scale::of(figures, bottom, top);
         sheet.strong(place.x, place.y + 14.0, &cut(&self.path, (place.width / LETTER) as usize));
         sheet.y_axis(&y, duration, (left, right));
-        let mut rates: Vec<f64> = self.rates().iter().filter_map(|rate| rate.parse().ok()).collect();
+        let mut rates: Vec<f64> = match self.is_search() {
+            // A search tries odd rates.
+            true => x.round_steps(),
+            false => self.rates().iter().filter_map(|rate| rate.parse().ok()).collect(),
+        };
         rates.sort_by(f64::total_cmp);
         let marks: Vec<(f64, String)> =
             rates.into_iter().map(|value| (value, format!("{}/s", mark(value, rate)))).collect();
@@ -111,6 +152,17 @@ impl RatePanel {
         sheet.line("limit", (left, limit), (right, limit), " stroke-dasharray=\"6 4\"");
         let label = if limit - top < 16.0 { limit + 15.0 } else { limit - 5.0 };
         sheet.text("limit", Anchor::Right, (left + 4.0, label), &format!("limit {}", mark(self.limit, duration)));
+        for (nth, (hue, found, text)) in self.answers.iter().enumerate() {
+            let (class, at, y) = (format!("c{hue}"), x.at(*found), place.y + HEAD + nth as f64 * ANSWER);
+            sheet.line(&class, (at, top), (at, bottom), " stroke-dasharray=\"2 3\"");
+            let text = cut(text, ((place.width - 12.0) / LETTER) as usize - 2);
+            let width = (text.chars().count() + 2) as f64 * LETTER;
+            // To the left of its line if there is no room to the right.
+            match at - 4.0 + width > place.x + place.width {
+                true => sheet.text(&class, Anchor::Left, ((at + 4.0).max(place.x + width), y), &format!("{text} ▾")),
+                false => sheet.text(&class, Anchor::Right, (at - 4.0, y), &format!("▾ {text}")),
+            }
+        }
         let mut labels = Labels::between(top, bottom);
         for (store, (hue, points)) in &self.points {
             let class = format!("c{hue}");
@@ -133,7 +185,8 @@ impl RatePanel {
                     (x, middle.is_finite().then(|| y.at(middle)))
                 })
                 .collect();
-            for part in middle.split(|(_, y)| y.is_none()) {
+            // A search repeats the rates near its answer, where some tries are within the limit and others not.
+            for part in middle.split(|(_, y)| y.is_none()).filter(|_| !self.is_search()) {
                 sheet.path(&class, part.iter().filter_map(|(x, y)| Some((*x, (*y)?))));
             }
             for point in points {
@@ -146,7 +199,10 @@ impl RatePanel {
                     }
                 }
             }
-            if let Some(y) = middle.iter().rev().find_map(|(_, y)| *y) {
+            // The answers have names already.
+            if self.answers.len() < self.points.len()
+                && let Some(y) = middle.iter().rev().find_map(|(_, y)| *y)
+            {
                 labels.place(sheet, &class, (right + 8.0, y + 4.0), &shortened(store, LONGEST_STORE));
             }
         }

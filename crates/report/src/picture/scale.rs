@@ -76,6 +76,14 @@ impl Scale {
         self.begin + share * (self.end - self.begin)
     }
 
+    /// Round values along the axis: 1, 2 and 5 of each power of ten.
+    pub(crate) fn round_steps(&self) -> Vec<f64> {
+        let powers = self.high.log10() as i32 - 4..=self.high.log10() as i32;
+        let steps = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|of| of * 10_f64.powi(power)));
+        let steps: Vec<f64> = steps.filter(|value| (self.low..=self.high).contains(value)).collect();
+        if self.log { steps } else { self.ticks() }
+    }
+
     pub(crate) fn ticks(&self) -> Vec<f64> {
         if self.log {
             let powers = self.low.log10().ceil() as i32..=self.high.log10().floor() as i32;

@@ -2,9 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::words::listed;
 use crate::configurations::configuration_of;
-use crate::human::plural;
+use crate::human::{listed, plural};
 use crate::{HistoryResult, RunResult};
 
 /// Whether some order explains it: a sentence for each configuration.

@@ -2,10 +2,10 @@
 
 use indexmap::IndexMap;
 
-use super::words::{capital, interval, listed};
+use super::words::{capital, interval};
 use crate::RunResult;
 use crate::cost::{AtRate, ConfigurationCost, RateBasis, money, priced_phase};
-use crate::human::{count, is_useless};
+use crate::human::{count, is_useless, listed};
 use crate::stats::Estimate;
 use storebench_study::op_kind::OpKind;
 

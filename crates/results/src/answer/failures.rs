@@ -2,10 +2,9 @@
 
 use indexmap::IndexMap;
 
-use super::words::listed;
 use crate::configurations::{configurations_of, is_whole};
 use crate::figures::in_documents;
-use crate::human::{count, rate};
+use crate::human::{count, listed, rate};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// The most sentences, each about configurations of one store that failed alike.

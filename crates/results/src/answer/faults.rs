@@ -3,9 +3,8 @@
 use indexmap::IndexSet;
 use storebench_study::workload::FaultKind;
 
-use super::words::listed;
 use crate::configurations::configurations_of;
-use crate::human::{count, duration};
+use crate::human::{count, duration, listed};
 use crate::validity::{answered, ledger_allowed, lost_writes, unread};
 use crate::{PhaseResult, RunResult, TrialResult};
 

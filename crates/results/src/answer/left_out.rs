@@ -2,9 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::words::listed;
 use crate::RunResult;
-use crate::human::count;
+use crate::human::{count, listed};
 
 /// The most parts that are named for a store.
 const MOST: usize = 4;

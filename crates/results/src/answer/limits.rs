@@ -6,10 +6,10 @@ use storebench_study::workload::{LimitPath, short_names, shown_value};
 use super::cost;
 use super::standings::{Standing, best_of_stores, ranked, standings};
 use super::stores::ratios;
-use super::words::{interval, listed};
+use super::words::interval;
 use crate::configurations::{configuration_of, configurations_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
-use crate::human::{count, duration, percent, rate};
+use crate::human::{count, duration, listed, percent, rate};
 use crate::{LimitResult, PhaseResult, RunResult, SearchResult, TrialResult};
 
 /// The most configurations of a store whose rates are told. Of more, the best.
@@ -106,20 +106,25 @@ fn none_met(result: &RunResult, phase: &str, within: &str) -> Vec<String> {
             longest = held.chain(longest).max_by(|a, b| a.0.total_cmp(&b.0));
         } else {
             let reached = if low < high { format!("{} to {}", rate(low), rate(high)) } else { rate(low) };
-            told.push(format!(
-                "{} stayed{within} at no rate in {} of {trials} trials; otherwise it reached {reached}/s.",
+            told.push((
                 configuration.name,
-                count(none as u64)
+                count(none as u64),
+                format!("of {trials} trials; otherwise it reached {reached}/s."),
             ));
         }
     }
     let for_longer = longest.map_or_else(String::new, |(highest, times)| {
         format!(" for {times} times as long, although most probes met them up to {}/s", rate(highest))
     });
-    if !never.is_empty() {
-        told.insert(0, format!("{} stayed{within} at no rate that was tried{for_longer}.", listed(never)));
-    }
-    told
+    let never =
+        (!never.is_empty()).then(|| format!("{} stayed{within} at no rate that was tried{for_longer}.", listed(never)));
+    // The limits are named once.
+    let first = never.is_none();
+    let told = told.into_iter().enumerate().map(|(nth, (name, none, rest))| {
+        let within = if first && nth == 0 { within } else { " within them" };
+        format!("{name} stayed{within} at no rate in {none} {rest}")
+    });
+    never.into_iter().chain(told).collect()
 }
 
 /// The limits of a phase: `p95 ≤ 36.0 ms and errors ≤ 0.10 %`.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use indexmap::{IndexMap, IndexSet};
 
 use super::standings::{Lead, MATTERS, Standing, alike, number_of, ratio, standings, unit};
-use super::words::{listed, times, times_inside};
+use super::words::{times, times_inside};
 use crate::figures::Better;
-use crate::human::{duration, percent};
+use crate::human::{duration, listed, percent};
 use crate::{RunResult, TrialResult};
 
 /// A lead without an interval.
@@ -48,7 +48,9 @@ pub(super) fn ratios(ranked: &[&Standing]) -> Option<String> {
         Some(format!("{} as many as {}", times(&Lead::of(first, other).ratio?), name(ranked, other)))
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("{}: {}.", outcome(ranked).0.trim_end_matches(','), listed(told)))
+    let (outcome, of_several) = outcome(ranked);
+    let own = if of_several { format!("{} reaches ", name(ranked, first)) } else { String::new() };
+    (!told.is_empty()).then(|| format!("{}: {own}{}.", outcome.trim_end_matches(','), listed(told)))
 }
 
 /// The store of one of these, or its configuration if they are values of one store.

@@ -42,17 +42,6 @@ pub(super) fn capital(text: &str) -> String {
     all.next().map_or_else(String::new, |first| first.to_uppercase().chain(all).collect())
 }
 
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
-    let all: Vec<T> = all.into_iter().collect();
-    let all: Vec<&str> = all.iter().map(T::as_ref).collect();
-    match &all[..] {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
 
-use super::words::listed;
 use crate::RunResult;
-use crate::human::{count, plural};
+use crate::human::{count, plural, some_of};
 use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer, rank};
 
 /// The most checks that are named: the worst. The others are counted.
@@ -94,16 +93,11 @@ fn named(checks: &[String]) -> String {
 }
 
 fn named_of(checks: &[String], most: usize) -> String {
-    let more = checks.len().saturating_sub(most);
     let name = |check: &String| match in_short(check) {
         Some(short) => format!("{short} ({check})"),
         None => check.clone(),
     };
-    let mut names: Vec<String> = checks.iter().take(most).map(name).collect();
-    if more > 0 {
-        names.push(format!("{} more", count(more as u64)));
-    }
-    listed(&names)
+    some_of(checks.iter().map(name), most)
 }
 
 #[cfg(test)]

@@ -198,12 +198,14 @@ pub struct PanelRow {
 /// The most figures in a picture.
 const MOST_PANELS: usize = 3;
 
-/// The figures that the answer is about. Empty unless several configurations were measured.
+/// The figures that the answer is about, to compare configurations. Empty unless several were measured.
 pub fn panels(result: &RunResult) -> Vec<Panel> {
+    if ran(result).len() < 2 { Vec::new() } else { figures_of_answer(result) }
+}
+
+/// The figures that the answer is about, also of a single configuration.
+pub fn figures_of_answer(result: &RunResult) -> Vec<Panel> {
     let ran = ran(result);
-    if ran.len() < 2 {
-        return Vec::new();
-    }
     let Sorted { configurations, figures, by } = sorted(result, &ran);
     let left_out = configurations.len();
     let configurations = some_of_each_store(&configurations);

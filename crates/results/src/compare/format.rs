@@ -11,10 +11,10 @@ use super::model::{
 use crate::beside::is_central;
 use crate::cost::money;
 use crate::figures::{COST, DOCUMENTS, THROUGHPUT};
-use crate::human::{bytes, digits, duration, percent, plural, rate};
+use crate::human::{bytes, count, digits, duration, percent, plural, rate, some_of};
 use crate::stats::Estimate;
 use crate::times::INFINITE;
-use crate::validity::Severity;
+use crate::validity::{Severity, in_short};
 
 /// Percentiles that are shown unless all are.
 const SHOWN: [&str; 3] = ["p50", "p99", "p99.9"];
@@ -111,32 +111,66 @@ pub fn shown(pair: &ComparedPair, all: bool) -> Vec<&ComparedFigure> {
     pair.figures.iter().filter(|figure| all || wanted(figure) && !empty(figure)).collect()
 }
 
-/// `3 slower, 1 faster, 8 unchanged`, worst first.
-pub fn counts(figures: &[&ComparedFigure]) -> String {
-    let order = [
-        Judgement::Missing,
-        Judgement::Worse,
-        Judgement::Better,
-        Judgement::Inconclusive,
-        Judgement::AtLeast,
-        Judgement::Unchanged,
-        Judgement::OneTrial,
-        Judgement::OneRun,
-    ];
-    let mut out = Vec::new();
-    for judgement in order {
-        let mut words: IndexMap<&str, usize> = IndexMap::new();
-        for figure in figures.iter().filter(|figure| figure.judgement == judgement) {
-            *words.entry(&figure.word).or_default() += 1;
-        }
-        let with = if judgement == Judgement::OneTrial { "with " } else { "" };
-        out.extend(words.into_iter().map(|(word, n)| match judgement {
-            Judgement::Missing => format!("{} {word}", plural(n as u64, "figure")),
-            Judgement::OneRun => format!("{}: {word}", plural(n as u64, "figure")),
-            _ => format!("{n} {with}{word}"),
-        }));
+/// The most figures and cautions that are named. The others are counted.
+const MOST_NAMED: usize = 2;
+
+/// What the trials do not decide.
+const UNCERTAIN: [Judgement; 4] = [Judgement::Inconclusive, Judgement::AtLeast, Judgement::OneTrial, Judgement::OneRun];
+
+/// What is worse and what is better, the largest change first: `B is worse than A in response p99 of steady.read (+7.50 %),
+/// disk of load (×9.52) and 14 more. It is better in throughput of steady (+21.0 %). The rest: 3 inconclusive.`
+pub fn headline(figures: &[&ComparedFigure]) -> String {
+    if figures.is_empty() {
+        return "A and B have no figure in common.".to_owned();
     }
-    if out.is_empty() { "no figure in common".to_owned() } else { out.join(", ") }
+    let of = |judgement| figures.iter().copied().filter(move |figure| figure.judgement == judgement);
+    let size = |figure: &ComparedFigure| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.value.ln().abs());
+    let named = |judgement| -> Option<String> {
+        let mut all: Vec<&ComparedFigure> = of(judgement).collect();
+        all.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        // Figures that say the same, such as disk and space amplification, are not both named.
+        let same = |a: &ComparedFigure, b: &ComparedFigure| {
+            a.phase == b.phase && a.ratio.is_some() && (size(a) - size(b)).abs() < 0.001
+        };
+        let (mut all, others): (Vec<_>, Vec<_>) =
+            all.iter().enumerate().partition(|(nth, figure)| !all[..*nth].iter().any(|other| same(figure, other)));
+        all.extend(others);
+        let told = |figure: &ComparedFigure| {
+            let how = figure.ratio.map_or_else(|| figure.word.clone(), |ratio| change(ratio.value));
+            format!("{} ({how})", figure.in_words())
+        };
+        (!all.is_empty()).then(|| some_of(all.into_iter().map(|(_, figure)| told(figure)), MOST_NAMED))
+    };
+    let mut out = Vec::new();
+    out.extend(named(Judgement::Missing).map(|what| format!("A and B cannot be compared in {what}.")));
+    out.extend(named(Judgement::Worse).map(|what| format!("B is worse than A in {what}.")));
+    let who = if out.iter().any(|text| text.starts_with("B is")) { "It" } else { "B" };
+    out.extend(
+        named(Judgement::Better)
+            .map(|what| format!("{who} is better {}in {what}.", if who == "B" { "than A " } else { "" })),
+    );
+    let mut rest: IndexMap<String, u64> = IndexMap::new();
+    for judgement in UNCERTAIN.into_iter().chain([Judgement::Unchanged]) {
+        let with = if judgement == Judgement::OneTrial { "with " } else { "" };
+        of(judgement).for_each(|figure| *rest.entry(format!("{with}{}", figure.word)).or_default() += 1);
+    }
+    let begin = match out.is_empty() {
+        false => "The rest",
+        true if of(Judgement::Unchanged).count() == figures.len() => "A and B do not differ",
+        true => "No difference between A and B is certain",
+    };
+    let rest: Vec<String> = rest.into_iter().map(|(word, n)| format!("{} {word}", count(n))).collect();
+    out.extend((!rest.is_empty()).then(|| format!("{begin}: {}.", rest.join(", "))));
+    out.join(" ")
+}
+
+/// `+12.3 %`, `−4.00 %`; from twice as much `×2.40`.
+fn change(ratio: f64) -> String {
+    match ratio {
+        _ if ratio >= 2.0 => format!("×{}", digits(ratio)),
+        _ if ratio < 1.0 => format!("−{}", percent(1.0 - ratio)),
+        _ => format!("+{}", percent(ratio - 1.0)),
+    }
 }
 
 /// Facts about a configuration: runs, name, version of the store, trials, when.
@@ -163,11 +197,19 @@ pub fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
         .collect()
 }
 
-/// `noisy-rounds (3)`: the checks of one severity.
+/// `rounds differ widely (noisy-rounds, 3 times) and 2 more`: the checks of one severity. Those that make a run invalid are
+/// all named.
 pub fn checks(checks: &[CheckCount], severity: Severity) -> Option<String> {
-    let told = |v: &CheckCount| if v.count == 1 { v.check.clone() } else { format!("{} ({})", v.check, v.count) };
+    let told = |v: &CheckCount| {
+        let times = if v.count == 1 { String::new() } else { format!(", {} times", count(v.count.into())) };
+        match in_short(&v.check) {
+            Some(short) => format!("{short} ({}{times})", v.check),
+            None => format!("{}{times}", v.check),
+        }
+    };
+    let most = if severity == Severity::Invalid { usize::MAX } else { MOST_NAMED };
     let checks: Vec<String> = checks.iter().filter(|v| v.severity == severity).map(told).collect();
-    (!checks.is_empty()).then(|| checks.join(", "))
+    (!checks.is_empty()).then(|| some_of(checks, most))
 }
 
 /// What a reader must know before any figure: differences, and incomplete trials.
@@ -235,10 +277,6 @@ pub fn outcome(outcome: GateOutcome) -> &'static str {
 
 /// `would detect +12 %`: the smallest change that the gate could have detected; empty without an interval.
 pub fn detectable(gate: &GateResult) -> String {
-    let change = |ratio: f64| {
-        let share = percent((ratio - 1.0).abs());
-        if ratio < 1.0 { format!("−{share}") } else { format!("+{share}") }
-    };
     gate.detectable.map_or_else(String::new, |ratio| format!("would detect {}", change(ratio)))
 }
 
@@ -252,5 +290,58 @@ pub fn about_gates(result: &CompareResult) -> String {
     match result.gates.iter().any(|gate| gate.detectable.is_some()) {
         true => format!("{together}A gate would detect such a change in 8 of 10 comparisons with this noise."),
         false => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &str, ratio: Option<f64>, judgement: Judgement, word: &str) -> ComparedFigure {
+        let (phase, measure) = name.split_once('.').unwrap();
+        let one = serde_json::json!({ "value": 1.0, "low": 0.9, "high": 1.1, "trials": 3 });
+        let ratio = ratio.map(|value| serde_json::json!({ "value": value, "low": value, "high": value, "trials": 3 }));
+        serde_json::from_value(serde_json::json!({
+            "figure": name, "phase": phase, "op": null, "measure": measure, "unit": "ns", "better": "less",
+            "a": one, "b": one, "ratio": ratio, "judgement": judgement, "word": word,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_headline_names_what_is_worse_before_what_is_better() {
+        use Judgement::{Better, Inconclusive, Missing, OneTrial, Unchanged, Worse};
+        let all = [
+            figure("a.throughput", Some(1.21), Better, "faster"),
+            figure("a.disk", Some(9.519), Worse, "larger"),
+            figure("a.response.p99", Some(1.075), Worse, "slower"),
+            figure("a.response.p99.9", Some(1.2), Worse, "slower"),
+            figure("a.documents", Some(0.5), Worse, "slower"),
+            figure("a.store-cpu", Some(1.0), Unchanged, "unchanged"),
+            figure("a.store-memory", Some(1.1), Inconclusive, "inconclusive"),
+            figure("a.service.p50", None, Missing, "missing in B"),
+        ];
+        let told = |which: &[usize]| headline(&which.iter().map(|nth| &all[*nth]).collect::<Vec<_>>());
+        insta::assert_snapshot!(
+            [
+                told(&[0, 1, 2, 3, 4, 5, 6, 7]),
+                told(&[0, 2]),
+                told(&[0, 6]),
+                told(&[5, 6]),
+                told(&[5]),
+                told(&[]),
+                headline(&[&figure("a.disk", Some(3.0), OneTrial, "one trial")]),
+            ]
+            .join("\n"),
+            @r"
+            A and B cannot be compared in service p50 of a (missing in B). B is worse than A in disk of a (×9.52), documents of a (−50 %) and 2 more. It is better in throughput of a (+21.0 %). The rest: 1 inconclusive, 1 unchanged.
+            B is worse than A in response p99 of a (+7.50 %). It is better in throughput of a (+21.0 %).
+            B is better than A in throughput of a (+21.0 %). The rest: 1 inconclusive.
+            No difference between A and B is certain: 1 inconclusive, 1 unchanged.
+            A and B do not differ: 1 unchanged.
+            A and B have no figure in common.
+            No difference between A and B is certain: 1 with one trial.
+            "
+        );
     }
 }

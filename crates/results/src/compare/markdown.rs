@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::format::{
-    about_gates, checks, counts, detectable, facts, how, interval, notes, outcome, ratio, reservations, shown, spread,
-    unmatched, value,
+    about_gates, checks, detectable, facts, headline, how, interval, notes, outcome, ratio, reservations, shown,
+    spread, unmatched, value,
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
 use crate::human::percent;
@@ -44,7 +44,7 @@ fn pair_markdown(out: &mut String, pair: &ComparedPair, all: bool) {
     }
     let _ = writeln!(out, "- {}", how(pair));
     let figures = shown(pair, all);
-    let _ = writeln!(out, "\n**{}**\n", counts(&figures));
+    let _ = writeln!(out, "\n**{}**\n", headline(&figures));
     if !figures.is_empty() {
         let numbers = ["A", "B", "B/A", "95 % interval"].map(|name| (name, Count));
         let mut table = Table::new([("figure", Text)].into_iter().chain(numbers).chain([("", Text)]));

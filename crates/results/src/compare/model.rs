@@ -306,6 +306,11 @@ impl ComparedFigure {
     pub(super) fn place(&self) -> String {
         self.op.as_ref().map_or_else(|| self.phase.clone(), |op| format!("{}.{op}", self.phase))
     }
+
+    /// `response p99 of steady.read`.
+    pub(super) fn in_words(&self) -> String {
+        format!("{} of {}", self.measure.replacen('.', " ", 1).replace('-', " "), self.place())
+    }
 }
 
 impl ComparedConfiguration {

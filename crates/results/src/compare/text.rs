@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::format::{
-    about_gates, about_intervals, checks, counts, detectable, facts, how, interval, notes, outcome, ratio,
+    about_gates, about_intervals, checks, detectable, facts, headline, how, interval, notes, outcome, ratio,
     reservations, shown, spread, unmatched, value,
 };
 use super::model::{CompareResult, ComparedFigure, ComparedPair, GateOutcome, Judgement};
@@ -54,7 +54,8 @@ fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
     out.push_str(&in_lines("B  ", &facts(&pair.b), layout.width));
     out.push_str(&lines::paragraph("", "", how(pair), layout.width));
     let figures = shown(pair, all);
-    let _ = writeln!(out, "\n{}", paint.bold(&counts(&figures)));
+    let lines = wrap(&headline(&figures), layout.width);
+    let _ = writeln!(out, "\n{}", lines.iter().map(|line| paint.bold(line)).collect::<Vec<_>>().join("\n"));
     for (side, configuration) in [("A", &pair.a), ("B", &pair.b)] {
         for (severity, code) in [(Severity::Invalid, "1;31"), (Severity::Caution, "33")] {
             if let Some(checks) = checks(&configuration.checks, severity) {
