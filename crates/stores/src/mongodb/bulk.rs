@@ -34,8 +34,22 @@ impl Bulk {
         builder: &mut Builder<'_>,
     ) -> Result<Option<OwnedReply>, OpError> {
         let n = reply.get("n").and_then(|n| n.as_i64()).and_then(|n| u32::try_from(n).ok());
-        let n = n.ok_or_else(|| garbage(kind, "it does not say how many documents were written"))?;
         let mut rejects = self.rejected(reply, kind)?;
+        let n = match n {
+            Some(n) => n,
+            None if rejects.is_empty() => return Err(garbage(kind, "it does not say how many documents were written")),
+            None => {
+                // Errors without a count say nothing about the other items.
+                let first = &rejects[0].error.message;
+                let unknown = format!("the server does not say whether it was written; its first error: {first}");
+                let told: HashSet<usize> = rejects.iter().map(|reject| reject.item).collect();
+                let untold = self.items.iter().map(|item| *item as usize).filter(|item| !told.contains(item));
+                let untold =
+                    untold.map(|item| Reject { item, error: OpError::new(ErrorKind::OutcomeUnknown, unknown.clone()) });
+                rejects.extend(untold.collect::<Vec<_>>());
+                0
+            }
+        };
         self.documents += n;
         self.rejects.append(&mut rejects);
         self.answered = true;

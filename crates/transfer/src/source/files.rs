@@ -12,7 +12,7 @@ use storebench_engine::Stop;
 use storebench_engine::store::{Account, LocalFuture};
 
 use super::array::ArrayRecords;
-use super::csv::CsvRecords;
+use super::csv::{CsvRecords, Escapes};
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
 use super::partitions::Partitions;
 use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
@@ -120,6 +120,8 @@ pub struct FileSourceOptions {
     pub types: ColumnTypes,
     /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
+    /// How fields of CSV and TSV are escaped; `None` rejects rows where that decides whether a field is null.
+    pub escapes: Option<Escapes>,
     /// Whether the folders of files name fields, as `year=2024` does.
     pub partitions: bool,
     /// Files of the folder that are not read, because their names begin with `_`.
@@ -452,7 +454,8 @@ impl FileSource {
             format @ (Format::Csv | Format::Tsv) => {
                 let (types, given) = (&self.options.types, self.options.delimiter);
                 let delimiter = given.unwrap_or(format.delimiter());
-                let rows = CsvRecords::new((input, damage), delimiter, types, name)?;
+                let dialect = (delimiter, self.options.escapes);
+                let rows = CsvRecords::new((input, damage), dialect, types, name)?;
                 if given.is_none() {
                     rows.check_delimiter()?;
                 }

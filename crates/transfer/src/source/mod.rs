@@ -19,6 +19,7 @@ mod tables;
 mod unpack;
 mod view_keys;
 
+pub use csv::Escapes;
 pub use files::{FileSource, FileSourceOptions, Packing};
 pub use store::{StoreSource, StoreSourceOptions, TheirExpiry, ViewSource};
 #[cfg(feature = "tables")]
