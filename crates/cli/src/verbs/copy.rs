@@ -403,6 +403,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
                 query: args.query.clone(),
+                makes_keys: args.records.key.is_some(),
                 expiry: plan.their_expiry,
                 drop_attachments: args.drop_attachments,
                 access: access(args),

@@ -32,6 +32,7 @@ pub trait AnyStore: Send + Sync {
     fn account(&self, collection: CollectionId) -> Result<Account, StoreError>;
     fn same_keys(&self, collection: CollectionId) -> SameKeys;
     fn collections(&self) -> Result<Vec<String>, StoreError>;
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError>;
     fn full_name(&self, collection: &CollectionLayout) -> String;
     fn parts(&self) -> Result<Vec<String>, StoreError>;
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>>;
@@ -98,6 +99,9 @@ where
     }
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         Store::collections(self)
+    }
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        Store::plain_columns(self, table)
     }
     fn full_name(&self, collection: &CollectionLayout) -> String {
         Store::full_name(self, collection)
@@ -190,6 +194,9 @@ impl Store for Erased {
     }
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         self.0.collections()
+    }
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        self.0.plain_columns(table)
     }
     fn full_name(&self, collection: &CollectionLayout) -> String {
         self.0.full_name(collection)

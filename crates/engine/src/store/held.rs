@@ -140,6 +140,10 @@ impl<S: Store, D: DueTimes> Store for Held<S, D> {
         self.inner.collections()
     }
 
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        self.inner.plain_columns(table)
+    }
+
     fn full_name(&self, collection: &CollectionLayout) -> String {
         self.inner.full_name(collection)
     }

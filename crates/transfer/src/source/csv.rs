@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use super::damage::Damage;
 use super::quotes::Quotes;
 use super::reader::{Bad, FileRecords, FoundRecord};
-use super::unpack::Damage;
 use crate::columns::{ColumnTypes, Kind, OVERFLOW};
 use crate::error::TransferError;
 use crate::shape::members::{self, ObjectWriter};
@@ -110,6 +110,15 @@ impl<R: Read> CsvRecords<R> {
             .buffer_capacity(1 << 18)
             .from_reader(if quoted { Quotes::new(input, delimiter, name.clone()) } else { Quotes::none(input) });
         let header = rows.headers().map_err(|e| damage.found().unwrap_or_else(|| broken(&name, &e)))?.clone();
+        if let Some(separator) =
+            header.get(0).and_then(|first| first.trim_start_matches('\u{feff}').strip_prefix("sep="))
+        {
+            let separator = separator.chars().next().unwrap_or(char::from(delimiter));
+            return Err(TransferError::BadInput(format!(
+                "{name}: its first line names the separator, as Excel writes it; delete that line, and add --delimiter \
+                 '{separator}'"
+            )));
+        }
         let kind = |column: &str| {
             let usual = || if column == OVERFLOW { Kind::Overflow } else { Kind::Text };
             types.0.iter().find(|(named, _)| named == column).map_or_else(usual, |(_, kind)| kind.clone())
