@@ -458,7 +458,7 @@ pub(crate) struct InferArgs {
 
     /// Compare generated documents with the sample instead of printing the study
     ///
-    /// From 10,000 documents on, the generated ones are made from every tenth document, as many as the whole sample has:
+    /// From 10,000 documents on, the generated ones are made from a random tenth of it, as many as the whole sample has:
     /// this shows whether the number of different values is right for ten times as many documents.
     #[arg(long)]
     pub(crate) check: bool,
@@ -468,6 +468,10 @@ pub(crate) struct InferArgs {
     /// Indexes are made on up to 16 fields. At the end, Storebench removes what it loaded. Takes one sample file.
     #[arg(long, value_name = "URL", requires = "check")]
     pub(crate) store: Option<String>,
+
+    /// With --check: seed of the random tenth of a large sample from which documents are made
+    #[arg(long, value_name = "N", default_value = "1", requires = "check")]
+    pub(crate) seed: u64,
 
     /// Print the comparison as one JSON document
     #[arg(long, requires = "check")]

@@ -16,7 +16,7 @@ pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
 pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
     if !typed.is_empty() {
         study.replaced_stores = study.stores.0.len();
-        study.stores = name_all(typed)?;
+        study.stores = Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))?;
         // The study may have settings for a store name that is not among these.
         study.clone().validate("with the stores of --store")?;
     }
@@ -69,50 +69,9 @@ pub(crate) fn open_to_read(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
     }
 }
 
-/// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon.
-fn split(typed: &str) -> (Option<&str>, &str) {
-    match typed.split_once('=') {
-        Some((name, url)) if !name.contains([':', '+', '?']) => (Some(name.trim()), url),
-        _ => (None, typed),
-    }
-}
-
-fn name_all(typed: &[String]) -> Result<Stores, Failure> {
-    let unnamed: Vec<&str> = typed.iter().map(|t| split(t)).filter(|(n, _)| n.is_none()).map(|(_, u)| u).collect();
-    let mut automatic = Stores::from_urls(unnamed).0.into_iter();
-    let mut stores = Stores::default();
-    for text in typed {
-        let (name, url) = match split(text) {
-            (Some(""), _) => {
-                return Err(Failure::bad_input(format!(
-                    "--store {text}: the name before `=` is empty; use NAME=URL, or only the URL"
-                )));
-            }
-            (Some(name), url) => (name.to_owned(), url.to_owned()),
-            (None, url) => automatic.next().unwrap_or_else(|| (url.to_owned(), url.to_owned())),
-        };
-        if stores.0.insert(name.clone(), url).is_some() {
-            return Err(Failure::bad_input(format!(
-                "two stores are called `{name}`; give each its own name with --store NAME=URL"
-            )));
-        }
-    }
-    Ok(stores)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_told_from_urls() {
-        assert_eq!(split("a=sqlite:x.db"), (Some("a"), "sqlite:x.db"));
-        assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
-        assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
-        let typed = ["sqlite:a.db", "b=sqlite:b.db", "sqlite:c.db"].map(str::to_owned);
-        let names: Vec<String> = name_all(&typed).unwrap().0.into_keys().collect();
-        assert_eq!(names, ["sqlite", "b", "sqlite-2"]);
-    }
 
     #[test]
     fn options_take_the_place_of_those_of_the_same_name() {
@@ -120,13 +79,5 @@ mod tests {
         assert_eq!(with("sqlite:a.db"), "sqlite:a.db?cache=1MiB&x=y");
         assert_eq!(with("sqlite:a.db?wal&cache=2MiB"), "sqlite:a.db?wal&cache=1MiB&x=y");
         assert_eq!(with_options("sqlite:a.db?wal", std::iter::empty()), "sqlite:a.db?wal");
-    }
-
-    #[test]
-    fn a_name_is_given_once_and_is_not_empty() {
-        for typed in [&["a=memory:", "a=null:"][..], &["=memory:"]] {
-            let typed: Vec<String> = typed.iter().map(|t| (*t).to_owned()).collect();
-            assert_eq!(name_all(&typed).unwrap_err().code, crate::failure::BAD_INPUT);
-        }
     }
 }

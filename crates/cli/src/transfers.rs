@@ -17,6 +17,7 @@ use storebench_transfer::{
 };
 
 use crate::jsonl::{Form, Keys, LinesError, write_lines};
+use crate::verbs::losses;
 
 /// The field with the key in files. It is not `_id`, because the user's documents may have that field.
 const KEY_MEMBER: &str = "storebench-key";
@@ -165,6 +166,7 @@ fn perform(
         bytes: report.counts.bytes,
         rejected: report.counts.rejected,
         first_reject: report.first_reject,
+        lost: report.counted.map(|counted| losses(&counted).join("; ")).filter(|lost| !lost.is_empty()),
     })
 }
 

@@ -16,6 +16,7 @@ use super::escape;
 use super::numbers::{write_u64, write_uuid};
 use super::plan::{MARKER, Part};
 use super::reader::LineReader;
+use super::unpack::DamagedData;
 use storebench_study::workload::BadLines;
 
 /// What to read from the file.
@@ -113,12 +114,8 @@ impl OwnFile {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(e) => {
-                    let what = if packed {
-                        format!("the compressed file ends early or is damaged ({e}); download or compress it again")
-                    } else {
-                        format!("cannot be read: {e}")
-                    };
-                    return Err(wrong(Some(reader.line()), &what));
+                    let again = DamagedData::within(&e).map_or("", |_| "; download or compress it again");
+                    return Err(wrong(Some(reader.line()), &format!("cannot be read: {e}{again}")));
                 }
             }
             if line.iter().all(u8::is_ascii_whitespace) {

@@ -4,15 +4,23 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::foreign::foreign;
+use crate::unpack::{Packing, cut_off, unpacked};
+
 /// The longest line that is accepted. It bounds memory for a file without line ends.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// Bytes at the beginning by which formats are told apart.
+const HEAD_BYTES: u64 = 1 << 10;
 
 /// Some editors put this before UTF-8 text. It is not part of the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 pub(crate) struct LineReader {
-    input: Box<dyn BufRead>,
+    input: BufReader<Box<dyn Read + Send>>,
     compressed: bool,
+    /// Why nothing can be read.
+    fault: Option<io::Error>,
     line: u64,
     offset: u64,
     begin: u64,
@@ -23,18 +31,21 @@ impl LineReader {
         if path.is_dir() {
             return Err(io::Error::other("it is a directory"));
         }
-        let mut file = BufReader::with_capacity(1 << 18, File::open(path)?);
-        let magic = file.fill_buf()?;
-        let (input, compressed): (Box<dyn BufRead>, bool) = if magic.starts_with(&[0x1f, 0x8b]) {
-            (Box::new(BufReader::with_capacity(1 << 18, flate2::bufread::MultiGzDecoder::new(file))), true)
-        } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
-            decoder.window_log_max(31)?;
-            (Box::new(BufReader::with_capacity(1 << 18, decoder)), true)
-        } else {
-            (Box::new(file), false)
-        };
-        Ok(Self { input, compressed, line: 0, offset: 0, begin: 0 })
+        let mut file = File::open(path)?;
+        let mut first = Vec::new();
+        (&mut file).take(HEAD_BYTES).read_to_end(&mut first)?;
+        let packing = Packing::of_magic(&first);
+        let (name, compressed) = (path.to_string_lossy(), packing != Packing::Plain);
+        let cut = Packing::is_cut_off(&name, &first).then(|| cut_off("", Packing::of_name(&name)).to_string());
+        let fault = cut.or_else(|| foreign(&first).map(str::to_owned)).map(io::Error::other);
+        let input = unpacked(io::Cursor::new(first).chain(file), packing, "")?;
+        let mut input = BufReader::with_capacity(1 << 18, input);
+        let fault = fault.or_else(|| {
+            // Damage at once is reported when it is read.
+            let unpacked = if compressed { input.fill_buf().unwrap_or_default() } else { &[] };
+            foreign(unpacked).map(io::Error::other)
+        });
+        Ok(Self { input, compressed, fault, line: 0, offset: 0, begin: 0 })
     }
 
     /// Whether the file is compressed. Offsets then count uncompressed bytes.
@@ -57,6 +68,9 @@ impl LineReader {
         line.clear();
         self.begin = self.offset;
         self.line += 1;
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         let limit = LONGEST_LINE as u64 + 2;
         let read = (&mut self.input).take(limit).read_until(b'\n', line)? as u64;
         self.offset += read;

@@ -1,5 +1,6 @@
 //! Why a copy failed.
 
+use storebench_documents::unpack::DamagedData;
 use storebench_engine::store::StoreError;
 
 /// A copy that could not start or had to stop. A record that the target refused is not an error but a *reject*.
@@ -41,7 +42,8 @@ impl TransferError {
 
     /// The error that the reader of a remote file wrapped in a system error, to pass it through the decompressor.
     pub(crate) fn within(error: &std::io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref::<Self>().cloned()
+        let damaged = || DamagedData::within(error).map(|damaged| Self::Damaged(damaged.to_string()));
+        error.get_ref()?.downcast_ref::<Self>().cloned().or_else(damaged)
     }
 }
 

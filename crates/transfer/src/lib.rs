@@ -62,7 +62,7 @@ pub use place::FileLocation;
 pub use place::{HdfsCluster, OpenHdfs, register_hdfs};
 pub use put::put_file;
 pub use records::{Origin, Records};
-pub use rejects::Reject;
+pub use rejects::{Reject, RejectReason};
 pub use retry::{Access, RetryPolicy};
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
@@ -75,7 +75,7 @@ pub use sink::{RecordBatches, TableLines};
 #[cfg(feature = "tables")]
 pub use source::parquet_rows;
 pub use source::{
-    FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
+    Escapes, FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
     StoreSourceOptions, TakeRecords, TheirExpiry, Unreadable, read_split,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};

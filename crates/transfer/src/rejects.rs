@@ -6,6 +6,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,6 +38,18 @@ pub struct Reject {
     /// The bytes of a record that is not UTF-8, as base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_base64: Option<String>,
+}
+
+/// Why some records did not arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RejectReason {
+    /// How many records.
+    pub records: u64,
+    /// The kind of failure, as in the file of rejects.
+    pub error: String,
+    /// The reason. Numbers and quoted texts that differ between the records are `…`.
+    pub why: String,
 }
 
 /// Places in the source, each with a key.
@@ -111,6 +125,23 @@ impl Rejects {
         places
     }
 
+    /// The rejects in the file, counted by their reasons; the most frequent reason is first.
+    pub(crate) fn by_reason(&self) -> Vec<RejectReason> {
+        let mut reasons: BTreeMap<(String, String), RejectReason> = BTreeMap::new();
+        for Reject { error, why, .. } in self.all() {
+            let outline = outline(&why);
+            let reason = reasons.entry((error.clone(), outline.clone()));
+            let reason = reason.or_insert_with(|| RejectReason { records: 0, error, why: why.clone() });
+            reason.records += 1;
+            if reason.why != why {
+                reason.why = outline;
+            }
+        }
+        let mut reasons: Vec<RejectReason> = reasons.into_values().collect();
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.records));
+        reasons
+    }
+
     /// All rejects in the file.
     pub(crate) fn all(&self) -> impl Iterator<Item = Reject> + use<> {
         let lines = File::open(&self.path).into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
@@ -140,7 +171,77 @@ impl Rejects {
     }
 }
 
+/// A reason without what differs between records: numbers that are words, and what is in quotes or backticks.
+fn outline(why: &str) -> String {
+    let mut out = String::new();
+    let mut rest = why;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '`' | '"' => rest[1..].find(first).map(|length| length + 2),
+            '0'..='9' if !out.ends_with(|c: char| c.is_alphanumeric() || c == '-') => {
+                Some(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()))
+            }
+            _ => None,
+        };
+        match length {
+            Some(length) => {
+                out += if first.is_ascii_digit() { "…" } else { "`…`" };
+                rest = &rest[length..];
+            }
+            None => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
 /// A record for the file: as JSON if it is valid JSON, else as a string.
 pub(crate) fn record(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|_| String::from_utf8_lossy(text).into_owned().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_are_counted_by_their_reasons() {
+        let folder = tempfile::tempdir().unwrap();
+        let rejects = Rejects::new(folder.path().join("rejects.jsonl"));
+        for (error, why) in [
+            ("unreadable", "the key holds a list"),
+            ("refused", "column `a`: `x1` is not a valid number"),
+            ("refused", "column `a`: `y` is not a valid number"),
+            ("unreadable", "the key holds a set"),
+            ("unreadable", "the key holds a list"),
+            ("unreadable", "not UTF-8 from byte 3 of the line on"),
+            ("unreadable", "not UTF-8 from byte 17 of the line on"),
+            ("unreadable", "not UTF-8 from byte 17 of the line on"),
+        ] {
+            let reject = Reject {
+                from: "a".into(),
+                split: 0,
+                key: None,
+                key_base64: None,
+                op: "upsert".into(),
+                error: error.into(),
+                why: why.into(),
+                tries: 0,
+                record: Value::Null,
+                record_base64: None,
+            };
+            rejects.add(&reject).unwrap();
+        }
+        rejects.sync().unwrap();
+        let counted: Vec<_> = rejects.by_reason().into_iter().map(|reason| (reason.records, reason.why)).collect();
+        let expected = [
+            (3, "not UTF-8 from byte … of the line on"),
+            (2, "column `…`: `…` is not a valid number"),
+            (2, "the key holds a list"),
+            (1, "the key holds a set"),
+        ];
+        assert_eq!(counted, expected.map(|(records, why)| (records, why.to_owned())));
+    }
 }

@@ -7,6 +7,7 @@
 //! | `/chunked/…` | the same without a length |
 //! | `/cut/…` | announces the length, but closes before the end |
 //! | `/flaky/…` | as `ranges`, but every second request fails with 500 |
+//! | `/torn/…` | as `ranges`, but every second body breaks off in its middle |
 //! | `/moved/…` | redirects to `ranges` |
 //! | anything else | 404 |
 
@@ -56,10 +57,11 @@ fn talk(mut stream: TcpStream, file: &File) -> io::Result<()> {
         stream.write_all(body)?;
         stream.flush()
     };
+    let torn = manner == "torn" && number.is_multiple_of(2);
     let length = format!("Content-Length: {}\r\n", all.len());
     match manner {
         "flaky" if number.is_multiple_of(2) => say("500 Internal Server Error", "Content-Length: 0\r\n", b""),
-        "ranges" | "flaky" => match range {
+        "ranges" | "flaky" | "torn" => match range {
             Some((from, to)) => {
                 let from: usize = from.parse().map_err(io::Error::other)?;
                 let end = to.parse().map_or(all.len(), |to: usize| (to + 1).min(all.len()));
@@ -69,7 +71,11 @@ fn talk(mut stream: TcpStream, file: &File) -> io::Result<()> {
                     all.len(),
                     end - from
                 );
-                say("206 Partial Content", &headers, &all[from..end])
+                say(
+                    "206 Partial Content",
+                    &headers,
+                    if torn { &all[from..from + (end - from) / 2] } else { &all[from..end] },
+                )
             }
             None => say("200 OK", &format!("ETag: \"v1\"\r\n{length}"), all),
         },

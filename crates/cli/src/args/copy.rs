@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use storebench_engine::store::DurabilityRequest;
 use storebench_study::units::{ByteSize, Count, PerSecond, Span};
-use storebench_transfer::{ColumnTypes, Format, Verb, ViewKeys};
+use storebench_transfer::{ColumnTypes, Escapes, Format, Verb, ViewKeys};
 
 use super::{ColumnArgs, RecordArgs};
 
@@ -88,6 +88,13 @@ pub(crate) struct CopyArgs {
     /// Field separator of CSV files: one character, or `tab` [default: a comma; for TSV a tab]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, help_heading = "Source")]
     pub(crate) delimiter: Option<u8>,
+
+    /// How fields of TSV and CSV files are escaped: backslash or none
+    ///
+    /// `backslash` reads files as PostgreSQL's COPY and MySQL write them. Without this option, quotes are read, a
+    /// backslash is a plain character, and a row with a field `\N` is rejected, because it may be null.
+    #[arg(long, value_name = "HOW", value_parser = one_of(Escapes::ALL), help_heading = "Source")]
+    pub(crate) escapes: Option<Escapes>,
 
     /// Do not add fields that the folders of the source files name, such as `year=2024/month=01/`
     #[arg(long, help_heading = "Source")]

@@ -110,6 +110,9 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
             partitions.join(", ")
         ));
     }
+    if let Some((proxy, variable)) = FileLocation::proxy(&args.from) {
+        progress.note(&format!("requests for the source go through the proxy {proxy}, which {variable} names"));
+    }
     if let Some(evicts) = request.sink.account().and_then(|account| account.evicts) {
         progress.note(&format!(
             "the target removes documents by itself when its memory is full ({evicts}); at its end, the copy says whether \
@@ -362,7 +365,7 @@ impl From<TransferError> for Ended {
 pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<Stop>) -> Result<Read, Ended> {
     let is_store = matches!(from, Endpoint::Store(_));
     let idle: &[&str] = if is_store {
-        &["--from-format", "--types", "--delimiter", "--no-partitions"]
+        &["--from-format", "--types", "--delimiter", "--escapes", "--no-partitions"]
     } else {
         &["--from-collection", "--from-key", "--from-body", "--query", "--view"]
     };
@@ -391,7 +394,8 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
             of_files(FileSource::open(&files, FileSourceOptions { left_out, ..file_options(args) })?)
         }
         Endpoint::Remote(url) => {
-            of_files(FileSource::open(&FileLocation::find(url, &access(args))?, file_options(args))?)
+            let (files, left_out) = FileLocation::find_counted(url, &access(args))?;
+            of_files(FileSource::open(&files, FileSourceOptions { left_out, ..file_options(args) })?)
         }
         Endpoint::Store(url) => {
             // Without a collection, the source is a query.
@@ -403,6 +407,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
                 body: args.from_body.clone(),
                 view: args.view.clone().map(|view| ViewSource { view, keys: args.keys.clone() }),
                 query: args.query.clone(),
+                makes_keys: args.records.key.is_some(),
                 expiry: plan.their_expiry,
                 drop_attachments: args.drop_attachments,
                 access: access(args),
@@ -421,7 +426,7 @@ fn access(args: &CopyArgs) -> Access {
 fn file_options(args: &CopyArgs) -> FileSourceOptions {
     let types = args.types.clone().unwrap_or_default();
     let (delimiter, partitions) = (args.delimiter, !args.no_partitions);
-    FileSourceOptions { format: args.from_format, types, delimiter, partitions, left_out: 0 }
+    FileSourceOptions { format: args.from_format, types, delimiter, escapes: args.escapes, partitions, left_out: 0 }
 }
 
 pub(super) fn sink_options(args: &CopyArgs, plan: &Plan) -> StoreSinkOptions {

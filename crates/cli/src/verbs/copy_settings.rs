@@ -36,6 +36,7 @@ impl Settings {
             ("--to-body", args.to_body.clone()),
             ("--key-field", args.key_field.clone()),
             ("--delimiter", args.delimiter.map(|delimiter| delimiter.escape_ascii().to_string())),
+            ("--escapes", args.escapes.map(|escapes| escapes.name().to_owned())),
             ("--key", text(records.key.as_ref())),
             ("--filter", records.filter.clone()),
             ("--map", records.map.clone()),

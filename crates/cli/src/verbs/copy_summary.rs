@@ -1,12 +1,12 @@
 //! The summary of a copy as text.
 
-use storebench_results::human::{count, duration, rate};
-use storebench_transfer::{Changed, CopyReport, StoreCounts, Verb};
+use storebench_results::human::{count, duration, plural, rate};
+use storebench_transfer::{Changed, CopyReport, RejectReason, StoreCounts, Verb};
 
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 
-/// The maximum number of damaged parts that are listed.
+/// The maximum number of damaged parts, and of reasons for rejects, that are listed.
 const NAMED: usize = 10;
 
 pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
@@ -18,7 +18,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
         Some(format!("written {}", count(counts.written))),
         Some(format!("rejected {}", count(counts.rejected))),
         Some(format!("skipped {}", count(counts.skipped))),
-        verified.map(|verified| format!("verified {}", count(verified.found))),
+        verified.filter(|verified| verified.equal).map(|verified| format!("verified {}", count(verified.found))),
         some(counts.there_already).map(|there| format!("already there {there}")),
         some(counts.retries).map(|retries| format!("retries {retries}")),
         Some(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6)),
@@ -57,12 +57,13 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     if !report.snapshot {
         lines.push(format!("no snapshot: {}", report.snapshot_why));
     }
+    lines.extend(reasons(report));
     lines.extend(report.first_reject.as_ref().map(|first| format!("first rejected record: {first}")));
     lines.extend(report.rejects.as_ref().map(|rejects| format!("all rejected records, with reasons: {rejects}")));
-    lines.extend(
-        some(report.splits_to_repeat)
-            .map(|parts| format!("{parts} parts differ; use --resume to copy them again, or --restart to start over")),
-    );
+    lines.extend((report.splits_to_repeat > 0).then(|| {
+        let (parts, s) = (plural(report.splits_to_repeat, "part"), if report.splits_to_repeat == 1 { "s" } else { "" });
+        format!("{parts} differ{s}; use --resume to copy them again, or --restart to start over")
+    }));
     if report.interrupted {
         let (done, all) = (count(report.splits_done), count(report.splits));
         lines.push(format!("interrupted: {done} of {all} parts are done; use --resume to continue"));
@@ -85,31 +86,51 @@ pub(super) fn advice(args: &CopyArgs, text: &str) -> String {
     INSTEAD.iter().fold(text.to_owned(), |text, (resume, instead)| text.replace(resume, instead))
 }
 
+/// Why records were rejected, if there are several reasons. A single one is that of the first rejected record.
+fn reasons(report: &CopyReport) -> Vec<String> {
+    let reasons = &report.rejects_by_reason;
+    if reasons.len() < 2 {
+        return Vec::new();
+    }
+    let (named, more) = reasons.split_at(reasons.len().min(NAMED));
+    let line = |reason: &RejectReason| format!("  {} {}", count(reason.records), reason.why);
+    let mut lines = vec!["rejected, by reason:".to_owned()];
+    lines.extend(named.iter().map(line));
+    let rest = more.iter().map(|reason| reason.records).sum();
+    lines.extend(some(rest).map(|rest| format!("  {rest} for {} more reasons", more.len())));
+    lines
+}
+
 /// What source and target count themselves, where it differs from what was copied.
 fn counted(counted: &StoreCounts) -> Vec<String> {
-    let mut lines = Vec::new();
-    lines.extend(some(counted.evicted).map(|evicted| {
-        format!(
-            "NOT COMPLETE: the target removed {evicted} documents during the copy, because its memory was full; raise its \
-             limit or set a policy without eviction, and copy again"
-        )
-    }));
-    lines.extend(some(counted.missing).map(|missing| {
-        format!(
-            "NOT COMPLETE: the target has {missing} documents less than were written under different keys; use --verify to \
-             find out which"
-        )
-    }));
-    lines.extend(some(counted.unread).map(|unread| {
-        format!(
-            "NOT COMPLETE: the source has {unread} documents more than it returned; copy again, and check for a proxy or a \
-             cache in between"
-        )
-    }));
+    let mut lines: Vec<String> = losses(counted).into_iter().map(|loss| format!("NOT COMPLETE: {loss}")).collect();
     let beside = counted.left_out.iter().map(|left_out| format!("{} {}", count(left_out.count), left_out.what));
     let beside = beside.collect::<Vec<_>>().join(", ");
     lines.extend((!beside.is_empty()).then(|| format!("not copied: {beside}")));
     lines
+}
+
+/// Which documents are missing, by what source and target count themselves.
+pub(crate) fn losses(counted: &StoreCounts) -> Vec<String> {
+    let mut losses = Vec::new();
+    losses.extend(some(counted.evicted).map(|evicted| {
+        format!(
+            "the target removed {evicted} documents during the copy, because its memory was full; raise its limit or set a \
+             policy without eviction, and copy again"
+        )
+    }));
+    losses.extend(some(counted.missing).map(|missing| {
+        format!(
+            "the target has {missing} documents less than were written under different keys; use --verify to find out which"
+        )
+    }));
+    losses.extend(some(counted.unread).map(|unread| {
+        format!(
+            "the source has {unread} documents more than it returned; copy again, and check for a proxy or a cache in \
+             between"
+        )
+    }));
+    losses
 }
 
 /// Formats a number above 0.

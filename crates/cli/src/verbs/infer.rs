@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use storebench_documents::infer::{Inferred, Likeness, Profile, compare};
+use storebench_documents::infer::{Inferred, Likeness, Profile, RandomPart, compare};
 use storebench_results::human::{bytes, count, digits, duration, percent};
 use storebench_results::table::{ColumnKind, Table};
 use storebench_study::units::Count;
@@ -16,7 +16,7 @@ use crate::output::{layout, print, print_json};
 use crate::outputs::{refuse_existing, write_text};
 use crate::progress::line;
 
-/// From this number of documents on, a check uses every tenth.
+/// From this number of documents on, a check uses a random tenth.
 const TENTH_FROM: u64 = 10_000;
 const TENTH: u64 = 10;
 /// The width of lines in the file.
@@ -30,6 +30,8 @@ struct Printed<'a> {
     documents: u64,
     /// The generated documents were made from one of so many documents of the sample.
     from_every: u64,
+    /// The seed of the draw of these documents.
+    seed: u64,
     figures: &'a [Likeness],
     /// What the study does not reproduce.
     notes: &'a [String],
@@ -45,7 +47,7 @@ pub(crate) fn infer(args: &InferArgs) -> Result<u8, Failure> {
             args.collection
         )));
     }
-    let profile = Profile::of_files(&args.samples, args.keep_values, 1)?;
+    let profile = Profile::of_files(&args.samples, args.keep_values, None)?;
     let inferred = profile.collection(args.keep_values)?;
     let text = file_of(args, &profile, &inferred)?;
     // The file must be a study that can run.
@@ -74,7 +76,8 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
     let collection = if from_every == 1 {
         &inferred.collection
     } else {
-        fitted = Profile::of_files(&args.samples, args.keep_values, from_every)?.collection(args.keep_values)?;
+        let part = RandomPart { one_of: from_every, seed: args.seed };
+        fitted = Profile::of_files(&args.samples, args.keep_values, Some(part))?.collection(args.keep_values)?;
         &fitted.collection
     };
     let mut figures = compare(profile, &Profile::of_collection(collection, documents)?);
@@ -96,13 +99,14 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
             format: "storebench-infer-check/1",
             documents,
             from_every,
+            seed: args.seed,
             figures: &figures,
             notes,
         });
     }
     let mut out = format!("{} documents of the sample, and as many generated ones", count(documents));
     if from_every > 1 {
-        out += &format!(", made from every {from_every}th");
+        out += &format!(", made from one of {from_every}, drawn at random with seed {}", args.seed);
     }
     out.push('\n');
     let mut table = Table::new([

@@ -32,6 +32,7 @@ mod studies;
 mod trace;
 mod verify;
 
+pub(crate) use copy_summary::losses;
 use storebench_lab::space::{OPEN_FILES_OF_ITSELF, check_open_files, open_files_limit};
 
 use crate::args::Verb;

@@ -46,7 +46,11 @@ pub(super) fn publish(
             }
             // The results are saved anyway.
             Err(why) => {
-                progress.tell(&format!("no report: {why}; to create it, run `storebench report {}`", folder.display()));
+                let told = format!("no report: {why}; to create it, run `storebench report {}`", folder.display());
+                if code == 0 {
+                    return Err(Failure::spoiled(told));
+                }
+                progress.tell(&told);
             }
         }
         if let Some(older) = index_is_older(folder) {

@@ -15,7 +15,7 @@ use storebench_study::units::{ByteSize, Count, Spread};
 use storebench_study::workload::{Collection, Field};
 
 pub use compare::{ERRORS, Likeness, compare};
-pub use profile::Profile;
+pub use profile::{Profile, RandomPart};
 use shape::Shaper;
 
 use crate::catalog::{Catalog, CatalogOptions};
@@ -127,6 +127,13 @@ fn shorten(fields: &mut IndexMap<String, Field>, bytes: u64) -> bool {
             let text = match field {
                 Field::Text(lengths) => Some(lengths),
                 Field::Object(inner) => longest(inner, bytes),
+                // Most values are of the first kind, and the others are ends.
+                Field::Any(all) => match all.split_first_mut() {
+                    Some(((most, Field::Text(lengths)), ends)) if ends.iter().all(|(end, _)| end * 100.0 <= *most) => {
+                        Some(lengths)
+                    }
+                    _ => None,
+                },
                 _ => None,
             };
             let mean = |of: &Spread<ByteSize>| {

@@ -105,16 +105,32 @@ pub(super) struct Lists {
     pub(super) of: Node,
 }
 
+/// A random part of the documents. The same seed draws the same ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RandomPart {
+    /// About one of so many documents is in it.
+    pub one_of: u64,
+    /// The seed of the draw.
+    pub seed: u64,
+}
+
+impl RandomPart {
+    /// Whether the document with this number is in it.
+    fn has(self, number: u64) -> bool {
+        scramble(scramble(self.seed.wrapping_add(1)) ^ number).is_multiple_of(self.one_of.max(1))
+    }
+}
+
 /// Why a line is no document.
 struct Wrong(String);
 
 impl Profile {
     /// Reads the documents of these files: JSONL, plain, gzip or zstd. `keeps` keeps texts of values, as far as they
-    /// repeat. `every` reads only one of so many documents.
+    /// repeat. `part` reads only some documents.
     ///
     /// # Errors
     /// A file that cannot be read, and a line that is not a JSON object. Names the file and the line.
-    pub fn of_files(files: &[PathBuf], keeps: bool, every: u64) -> Result<Self, DocumentError> {
+    pub fn of_files(files: &[PathBuf], keeps: bool, part: Option<RandomPart>) -> Result<Self, DocumentError> {
         let mut profile = Self { keeps, every: 1, ..Self::default() };
         let mut line = Vec::new();
         let mut number = 0u64;
@@ -132,10 +148,10 @@ impl Profile {
                     continue;
                 }
                 number += 1;
-                if !(number - 1).is_multiple_of(every) {
+                if part.is_some_and(|part| !part.has(number)) {
                     continue;
                 }
-                profile.add_line(&line).map_err(|Wrong(why)| wrong(Some(reader.line()), &why))?;
+                profile.add_line(&line, number - 1).map_err(|Wrong(why)| wrong(Some(reader.line()), &why))?;
             }
         }
         profile.finish();
@@ -156,28 +172,29 @@ impl Profile {
     /// Adds a document, which is valid JSON.
     pub(super) fn add_generated(&mut self, document: &[u8]) {
         self.every = self.every.max(1);
-        let _ = self.add(document);
+        let _ = self.add(document, self.documents);
     }
 
-    fn add_line(&mut self, line: &[u8]) -> Result<(), Wrong> {
+    fn add_line(&mut self, line: &[u8], position: u64) -> Result<(), Wrong> {
         let json: Result<IgnoredAny, _> = serde_json::from_slice(line);
         if let Err(error) = json {
             let column = error.column();
             return Err(Wrong(format!("is not JSON (at byte {column}); a line of a sample is one JSON object")));
         }
-        self.add(line)
+        self.add(line, position)
     }
 
-    fn add(&mut self, document: &[u8]) -> Result<(), Wrong> {
+    /// Adds the document with this number in the sample, of which only a part may be read.
+    fn add(&mut self, document: &[u8], position: u64) -> Result<(), Wrong> {
         let mut walk = Walk::new(document);
         if walk.take(b'{').is_none() {
             return Err(Wrong("is not a JSON object; a line of a sample is one JSON object".into()));
         }
-        let position = self.documents;
+        let number = self.documents;
         self.documents += 1;
         self.bytes += document.len() as u64;
         self.sizes.add(document.len() as f64);
-        if position.is_multiple_of(self.every) {
+        if number.is_multiple_of(self.every) {
             self.pages.extend_from_slice(document);
             if self.pages.len() > PAGES_BYTES {
                 // Thinned out, so that what is kept comes from the whole sample.
@@ -472,6 +489,18 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_drawn_at_random() {
+        let part = |seed| -> Vec<u64> { (1..=100_000).filter(|n| RandomPart { one_of: 10, seed }.has(*n)).collect() };
+        let (one, other) = (part(1), part(2));
+        assert!((9_500..10_500).contains(&one.len()) && one == part(1) && one != other, "{}", one.len());
+        // Not one residue is preferred.
+        for residue in 0..10 {
+            let share = one.iter().filter(|n| **n % 10 == residue).count() as f64 / one.len() as f64;
+            assert!((0.08..0.12).contains(&share), "{residue}: {share}");
+        }
+    }
+
+    #[test]
     fn lines_that_are_no_documents_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sample.jsonl");
@@ -483,10 +512,10 @@ mod tests {
             (&deep, "nested more than 30 deep"),
         ] {
             std::fs::write(&file, text).unwrap();
-            let error = Profile::of_files(std::slice::from_ref(&file), false, 1).unwrap_err().to_string();
+            let error = Profile::of_files(std::slice::from_ref(&file), false, None).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
-        let error = Profile::of_files(&[folder.path().join("no.jsonl")], false, 1).unwrap_err().to_string();
+        let error = Profile::of_files(&[folder.path().join("no.jsonl")], false, None).unwrap_err().to_string();
         assert!(error.contains("cannot be opened"), "{error}");
     }
 

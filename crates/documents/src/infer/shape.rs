@@ -27,6 +27,10 @@ const REPEATS: f64 = 5.0;
 const FREE: f64 = 16.0;
 /// Values are all different if this share of them is.
 const UNIQUE: f64 = 0.95;
+/// An end of what was observed is added if it is further than this share of the range from what is generated.
+const END: f64 = 0.01;
+/// Texts of lists are drawn from so many times as many as are needed.
+const RARELY_EQUAL: f64 = 50.0;
 /// A number rises with its document from this correlation on.
 const RISES: f64 = 0.95;
 /// How many pieces a spread may have; the first that fits is taken.
@@ -45,11 +49,13 @@ pub(super) struct Shaper {
     groups: usize,
     /// Paths of fields.
     paths: HashSet<String>,
+    /// How many lists the field is in.
+    lists: usize,
 }
 
 impl Shaper {
     pub(super) fn new(keeps: bool) -> Self {
-        Self { keeps, notes: Vec::new(), groups: 0, paths: HashSet::new() }
+        Self { keeps, notes: Vec::new(), groups: 0, paths: HashSet::new(), lists: 0 }
     }
 
     /// The fields of an object. `top` says whether it is the document itself or an object in it, not in a list.
@@ -145,8 +151,10 @@ impl Shaper {
 
     fn list(&mut self, lists: &Lists, path: &str) -> Field {
         let lengths = lists.lengths.sorted();
+        self.lists += 1;
         let of =
             if lists.of.present == 0 { Field::Bool(0.0) } else { self.field(&lists.of, &format!("{path}[]"), false) };
+        self.lists -= 1;
         let points = spread(&lengths, PIECES[2]).into_iter().map(|n| n.round() as u64).collect();
         Field::List { of: Box::new(of), length: rising(points) }
     }
@@ -172,19 +180,26 @@ impl Shaper {
         let points = spread(&lengths, PIECES[3]).into_iter().map(|n| ByteSize(n.round() as u64)).collect();
         let text = Field::Text(rising(points));
         if unique && lengths[lengths.len() / 10] >= FREE {
-            return text;
+            return with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))));
         }
         if unique {
-            // Short texts, each different: as many as there are letters for.
+            // Short texts, each different: as many as there are letters for. Documents take them one after the other; the
+            // elements of lists have no number of their own, and draw from so many that hardly two are equal.
+            let (popularity, wanted) = match self.lists {
+                0 => (Popularity::Sequential, count),
+                _ => (Popularity::Uniform, count * RARELY_EQUAL),
+            };
             let shortest = lengths[lengths.len() / 10].round().clamp(1.0, 8.0) as u32;
-            let enough = (1..=8).find(|letters| 26f64.powi(*letters) >= count).unwrap_or(8) as u32;
+            let enough = (1..=8).find(|letters| 26f64.powi(*letters) >= wanted).unwrap_or(8) as u32;
             let pool = 26u64.pow(shortest.max(enough));
-            return varied(text, |vary| (vary.distinct, vary.popularity) = (Some(pool), Popularity::Sequential));
+            let text = varied(text, |vary| (vary.distinct, vary.popularity) = (Some(pool), popularity));
+            return with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))));
         }
         if self.keeps && counted.len() > CHOICES {
             self.notes.push(format!("{path}: more than {CHOICES} different texts, which are not kept"));
         }
-        repeated(text, texts.values.repeats(&[]))
+        let text = repeated(text, texts.values.repeats(&[]));
+        with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))))
     }
 
     /// Names and weights of texts: their own, or as long as theirs.
@@ -298,7 +313,47 @@ impl Shaper {
         } else if !others.is_empty() {
             all.push((repeats.total, if plain { number } else { repeated(number, repeats) }));
         }
-        if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) }
+        let number = if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) };
+        let (least, greatest) = numbers.sample.ends();
+        let ends = (least.clamp(-limit, limit), greatest.clamp(-limit, limit));
+        with_ends(number, ends, count, |n| self::constant(n, digits))
+    }
+}
+
+/// Adds the ends of what was observed, if the spread does not come near them: a spread keeps the means of its outer
+/// pieces, so that one extreme value does not stand for many.
+fn with_ends(field: Field, (least, greatest): (f64, f64), count: f64, exactly: impl Fn(f64) -> Field) -> Field {
+    let Some((from, to)) = reach(&field) else { return field };
+    let far = END * (greatest - least);
+    let ends = [(from - least > far, least), (greatest - to > far, greatest)];
+    let ends: Vec<(f64, Field)> =
+        ends.into_iter().filter(|(is_far, _)| *is_far).map(|(_, end)| (1.0, exactly(end))).collect();
+    let rest = count - ends.len() as f64;
+    if ends.is_empty() || rest <= 0.0 {
+        return field;
+    }
+    match field {
+        Field::Any(all) => Field::Any(all.into_iter().chain(ends).collect()),
+        field => Field::Any([vec![(rest, field)], ends].concat()),
+    }
+}
+
+/// The least and the greatest number, or the bytes of texts, that a field generates. `None` for other fields.
+fn reach(field: &Field) -> Option<(f64, f64)> {
+    fn ends<T: Copy>(points: &[T], of: impl Fn(T) -> f64) -> Option<(f64, f64)> {
+        Some((of(*points.first()?), of(*points.last()?)))
+    }
+    match field {
+        Field::Integer(spread) => ends(spread.points(), |n| n as f64),
+        Field::Decimal { range, .. } => ends(range.points(), |n| n),
+        Field::Text(lengths) => ends(lengths.points(), |length| length.bytes() as f64),
+        Field::Varied { of, .. } => reach(of),
+        Field::Any(all) => all
+            .iter()
+            .map(|(_, of)| reach(of))
+            .reduce(|one, other| one.zip(other).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))))
+            .flatten(),
+        _ => None,
     }
 }
 
@@ -467,6 +522,48 @@ mod tests {
         assert!(points[points.len() - 1] < 5e4, "{points:?}");
         assert_eq!(spread(&[3.0; 20], 100), [3.0]);
         assert_eq!(spread(&[], 100), [0.0]);
+    }
+
+    /// What is inferred of these documents, and what documents generated from it are made of.
+    fn again(documents: impl Iterator<Item = String>) -> (super::super::Profile, super::super::Profile) {
+        let mut sample = super::super::Profile::default();
+        documents.for_each(|document| sample.add_generated(document.as_bytes()));
+        sample.finish();
+        let collection = sample.collection(false).unwrap().collection;
+        let like = super::super::Profile::of_collection(&collection, sample.documents()).unwrap();
+        (sample, like)
+    }
+
+    #[test]
+    fn ends_are_kept_and_what_is_unique_stays_unique_also_in_lists() {
+        let mut rng = crate::random::Random::new(5, 6, 7);
+        let (sample, like) = again((0..12_614u64).map(|i| {
+            let lat = match i {
+                5 => -90.0,
+                6 => 83.0,
+                _ => 10.0 + 30.0 * (rng.unit() + rng.unit() - 1.0),
+            };
+            let name = if i == 7 { "n".repeat(236) } else { "n".repeat(20 + (i % 30) as usize) };
+            let tags: Vec<String> = (0..i % 3).map(|n| format!("\"{:x}\"", i * 3 + n + 70_000)).collect();
+            format!("{{\"lat\":{lat:.4},\"name\":\"{name}{i}\",\"tags\":[{}]}}", tags.join(","))
+        }));
+        let ends = |profile: &super::super::Profile| {
+            let node = |name: &str| &profile.root.all[name.as_bytes()];
+            let texts = node("name").texts.as_ref().unwrap().lengths.ends();
+            let tags = node("tags").lists.as_ref().unwrap().of.texts.as_ref().unwrap().values.clone();
+            (node("lat").numbers.as_ref().unwrap().sample.ends(), texts, tags)
+        };
+        let ((lat, name, tags), (like_lat, like_name, like_tags)) = (ends(&sample), ends(&like));
+        assert_eq!(lat, (-90.0, 83.0));
+        // Ends are drawn as often as they were seen: once among so many, by chance also never.
+        let within = |one: (f64, f64), other: (f64, f64)| other.0 >= one.0 - 1.0 && other.1 <= one.1 + 1.0;
+        assert!(within(lat, like_lat) && within(name, (name.0, like_name.1)), "{like_lat:?} {like_name:?}");
+        let off = like_tags.distinct() / like_tags.total() as f64;
+        assert!(tags.distinct() == tags.total() as f64 && off > 0.99, "{off}");
+        let field = |points: &[f64]| of_points(points, 0);
+        let kept = with_ends(field(&[0.0, 10.0]), (-90.0, 83.0), 100.0, |n| constant(n, 0));
+        assert_eq!(reach(&kept), Some((-90.0, 83.0)));
+        assert_eq!(with_ends(field(&[0.0, 10.0]), (0.0, 10.0), 100.0, |n| constant(n, 0)), field(&[0.0, 10.0]));
     }
 
     #[test]

@@ -22,11 +22,14 @@ pub(super) struct Reservoir {
     /// The greatest of as many uniform random numbers as are kept, if each number seen had one and the least are kept.
     greatest: f64,
     rng: Random,
+    /// The least and the greatest number of all.
+    ends: (f64, f64),
 }
 
 impl Default for Reservoir {
     fn default() -> Self {
-        Self { kept: Vec::new(), seen: 0, next: 0, greatest: 1.0, rng: Random::new(seed_of("reservoir", 0), 0, 0) }
+        let (rng, ends) = (Random::new(seed_of("reservoir", 0), 0, 0), (f64::INFINITY, f64::NEG_INFINITY));
+        Self { kept: Vec::new(), seen: 0, next: 0, greatest: 1.0, rng, ends }
     }
 }
 
@@ -34,6 +37,7 @@ impl Reservoir {
     #[inline]
     pub(super) fn add(&mut self, number: f64) {
         self.seen += 1;
+        self.ends = (self.ends.0.min(number), self.ends.1.max(number));
         if self.kept.len() < KEPT {
             self.kept.push(number);
             if self.kept.len() == KEPT {
@@ -57,6 +61,11 @@ impl Reservoir {
     /// How many numbers were added.
     pub(super) fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// The least and the greatest of all numbers that were added.
+    pub(super) fn ends(&self) -> (f64, f64) {
+        self.ends
     }
 
     /// The sample, from the least to the greatest.

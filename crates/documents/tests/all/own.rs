@@ -94,6 +94,21 @@ fn integers_are_compared_to_the_last_digit() {
 }
 
 #[test]
+fn documents_of_any_depth_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(1_000), "]".repeat(1_000));
+    std::fs::write(dir.path().join("a.jsonl"), format!("{{\"value\":{}}}\n", deep("1.50"))).unwrap();
+    let catalog = try_catalog("[collections.own]\nfrom = \"a.jsonl\"", 1.0, dir.path(), None).unwrap();
+    let mut scratch = Vec::new();
+    let mut check = |body: &str| catalog.get(0).check(0, body.as_bytes(), &mut scratch);
+    assert_eq!(check(&format!("{{ \"_rev\": 1, \"value\": {} }}", deep("1.5"))), Ok(0));
+    // A store may move the marker behind shorter names.
+    assert_eq!(check(&format!("{{\"value\":{},\"sb\":[0,7]}}", deep("1.5"))), Ok(7));
+    let wrong = check(&format!("{{\"value\":{}}}", deep("1.6"))).unwrap_err().to_string();
+    assert!(wrong.contains("differs, and is nested too deeply"), "{wrong}");
+}
+
+#[test]
 fn a_line_without_end_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.jsonl"), vec![b' '; (64 << 20) + 3]).unwrap();
@@ -152,15 +167,19 @@ fn broken_files_are_refused() {
     gz.write_all(lines(5_000).as_bytes()).unwrap();
     let gz = gz.finish().unwrap();
     std::fs::write(dir.path().join("cut.gz"), &gz[..gz.len() / 2]).unwrap();
+    std::fs::write(dir.path().join("behind.gz"), [&gz[..], b"more"].concat()).unwrap();
+    std::fs::write(dir.path().join("a.bz2"), "BZh91AY&SY").unwrap();
     let zst = zstd::encode_all(lines(5_000).as_bytes(), 3).unwrap();
     std::fs::write(dir.path().join("cut.zst"), &zst[..zst.len() / 2]).unwrap();
     std::fs::write(dir.path().join("empty"), "").unwrap();
     std::fs::write(dir.path().join("blank"), "\n \n").unwrap();
     std::fs::write(dir.path().join("words"), "hello\nworld\n").unwrap();
     for (file, more, says) in [
-        ("cut.gz", "", "ends early"),
-        ("cut.zst", "", "ends early"),
-        ("cut.gz", "bad_lines = \"skip\"", "ends early"),
+        ("cut.gz", "", "the gzip stream ends in the middle"),
+        ("cut.zst", "", "the zstd stream ends in the middle"),
+        ("cut.gz", "bad_lines = \"skip\"", "ends in the middle"),
+        ("behind.gz", "", "other data follows the gzip stream"),
+        ("a.bz2", "", "bzip2"),
         ("empty", "", "holds no document"),
         ("blank", "", "holds no document"),
         ("words", "bad_lines = \"skip\"", "all 2 lines were skipped"),

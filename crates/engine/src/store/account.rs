@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use storebench_documents::same;
 
 /// What a store itself counts about a collection. Figures that it does not keep are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,6 +35,10 @@ pub enum SameKeys {
     Integer,
     /// Those that are the same UUID.
     Uuid,
+    /// Those that are the same number, with or without a fraction.
+    Number,
+    /// Those that are the same moment, in any offset.
+    Moment,
 }
 
 impl SameKeys {
@@ -46,6 +51,8 @@ impl SameKeys {
             Self::Padded => Cow::Borrowed(key.trim_end_matches(' ')),
             Self::Integer => key.trim().parse::<i64>().map_or(Cow::Borrowed(key), |number| number.to_string().into()),
             Self::Uuid => key.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase().into(),
+            Self::Number => same::number(key).map_or(Cow::Borrowed(key), Cow::Owned),
+            Self::Moment => same::moment(key).map_or(Cow::Borrowed(key), Cow::Owned),
         }
     }
 }
@@ -62,6 +69,8 @@ mod tests {
             (SameKeys::AnyAsciiCase, ["KÖ1", "kÖ1"], "kö1"),
             (SameKeys::Padded, ["a", "a  "], " a"),
             (SameKeys::Integer, ["1", " +01"], "11"),
+            (SameKeys::Number, ["1", "1.0"], "1.1"),
+            (SameKeys::Moment, ["2024-01-01T12:00:00Z", "2024-01-01 13:00:00+01"], "2024-01-01T12:00:01Z"),
             (
                 SameKeys::Uuid,
                 ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "{a0eebc99-9c0b4ef8-bb6d-6bb9bd380a11}"],

@@ -479,6 +479,15 @@ pub trait Store: Send + Sync + 'static {
         Ok(self.holdings()?.names())
     }
 
+    /// The columns for key and document of a table that others made, if the table leaves no choice: it has one key column
+    /// and one column of JSON. `None` if it has several, or if the store has no columns. Changes nothing.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn plain_columns(&self, _table: &str) -> Result<Option<(String, String)>, StoreError> {
+        Ok(None)
+    }
+
     /// The store's own full name of a collection. Two collections with the same full name are one.
     fn full_name(&self, collection: &CollectionLayout) -> String {
         collection.existing.as_ref().map_or(&collection.name, |existing| &existing.name).clone()

@@ -33,6 +33,7 @@ macro_rules! forwarded {
         account(collection: CollectionId) -> Result<Account, StoreError>;
         same_keys(collection: CollectionId) -> SameKeys;
         collections() -> Result<Vec<String>, StoreError>;
+        plain_columns(table: &str) -> Result<Option<(String, String)>, StoreError>;
         full_name(collection: &CollectionLayout) -> String;
         parts() -> Result<Vec<String>, StoreError>;
         try_query(request: &Request<'_>) -> Result<(), StoreError>;

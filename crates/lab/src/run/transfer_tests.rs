@@ -114,7 +114,7 @@ impl Transfers for ByHand {
         record.total.ops[1].succeeded = 3;
         let tasks = TasksResult { asked: request.tasks, at_once: 2, parts: request.parts.into() };
         let first_reject = (self.rejected > 0).then(|| "line 7: too large".to_owned());
-        Ok(Transferred { record, tasks, documents, bytes: 0, rejected: self.rejected, first_reject })
+        Ok(Transferred { record, tasks, documents, bytes: 0, rejected: self.rejected, first_reject, lost: None })
     }
 }
 

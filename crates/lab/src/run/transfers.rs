@@ -106,6 +106,8 @@ pub struct Transferred {
     pub rejected: u64,
     /// The position of the first of them, and the reason.
     pub first_reject: Option<String>,
+    /// What source or target counts itself, where that shows a loss.
+    pub lost: Option<String>,
 }
 
 /// The files that copies read, by catalog and collection. Removed when this value is dropped.
@@ -279,12 +281,13 @@ impl Session<'_> {
             told.interval(&copy.name, now, at_ns, self.request.interval, journal);
         });
         let store_stats = stats.map(Asking::finish).unwrap_or_default();
-        let Transferred { record, tasks, documents: moved, bytes: _, rejected, first_reject } = ended?;
+        let Transferred { record, tasks, documents: moved, bytes: _, rejected, first_reject, lost } = ended?;
         let mut record = as_phase(record, copy);
         record.store_stats = store_stats;
         record.distinct_keys = vec![(collection, moved)];
         if record.partial.is_none() {
-            record.partial = self.fault(configuration, position, copy, (moved, rejected, first_reject), journal);
+            let fault = self.fault(configuration, position, copy, (moved, rejected, first_reject), journal);
+            record.partial = fault.or_else(|| lost.map(|why| Partial { cause: PartialCause::Failed, why }));
         }
         journal.event(&Event::PhaseEnded {
             phase: &copy.name,

@@ -271,7 +271,8 @@ fn answered(recorder: &Recorder) -> u64 {
 /// The time that successes and misses took, in ns. In a closed loop it is the whole phase. In an open loop it is the
 /// time in which they reach the best rate, taken from the start to the end of any interval that ends after the
 /// schedule. Over the whole time, one operation that hangs through the drain would count against all others. The last
-/// operation was scheduled at the end of the schedule, so its least service time is not a delay.
+/// operation was scheduled at the end of the schedule, so its least service time is not a delay. One operation that is
+/// answered after the schedule counts as answered in it, since it may have been due at the very end.
 fn answering_ns(record: &PhaseRecord) -> f64 {
     let all = answered(&record.total);
     if record.scheduled.is_none() || all == 0 {
@@ -285,11 +286,11 @@ fn answering_ns(record: &PhaseRecord) -> f64 {
     let mut best = rate(count, record.elapsed_ns);
     for pair in record.intervals.windows(2).rev() {
         let [before, after] = pair else { continue };
-        if before.to_ns < scheduled_over_ns {
+        if after.to_ns <= scheduled_over_ns {
             break;
         }
         count = count.saturating_sub(answered(&after.record()));
-        best = best.max(rate(count, before.to_ns));
+        best = best.max(rate((count + 1).min(all), before.to_ns));
     }
     share(all as f64 * 1e9, best)
 }

@@ -216,6 +216,10 @@ impl Store for HostedStore {
         self.ask(&Call::SameKeys(collection.0)).unwrap_or_default()
     }
 
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        self.ask(&Call::PlainColumns(table))
+    }
+
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         self.ask(&Call::Collections)
     }

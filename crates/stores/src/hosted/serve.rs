@@ -141,6 +141,7 @@ impl Host {
             Call::RangeOrder(collection) => told(&Ok(store.range_order(CollectionId(collection)))),
             Call::Account(collection) => told(&store.account(CollectionId(collection))),
             Call::SameKeys(collection) => told(&Ok(store.same_keys(CollectionId(collection)))),
+            Call::PlainColumns(table) => told(&store.plain_columns(table)),
             Call::Collections => told(&store.collections()),
             Call::Parts => told(&store.parts()),
             Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),

@@ -55,6 +55,7 @@ pub(super) enum Call<'a> {
     RangeOrder(u16),
     Account(u16),
     SameKeys(u16),
+    PlainColumns(&'a str),
     Collections,
     Parts,
     #[serde(borrow)]

@@ -44,7 +44,10 @@ impl Bulk {
             Ok(n) => self.documents += n,
             Err(error) if rejects.is_empty() => return Err(error),
             // It is known of those that the server names, and only of them.
-            Err(error) => {
+            Err(_) => {
+                let first = &rejects[0].error.message;
+                let unknown = format!("the server does not say whether it was written; its first error: {first}");
+                let error = OpError::new(ErrorKind::OutcomeUnknown, unknown);
                 let named: HashSet<usize> = rejects.iter().map(|reject| reject.item).collect();
                 let others = self.items.iter().map(|item| *item as usize).filter(|item| !named.contains(item));
                 rejects.extend(others.map(|item| Reject { item, error: error.clone() }));

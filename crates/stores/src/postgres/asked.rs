@@ -56,28 +56,37 @@ pub(super) struct Column {
     shape: Shape,
 }
 
-/// Reads a RowDescription.
-pub(super) fn columns(body: &[u8]) -> Result<Vec<Column>, Garbled> {
+/// Reads the names and types of a RowDescription.
+pub(super) fn described(body: &[u8]) -> Result<Vec<(String, u32)>, Garbled> {
     let (count, mut rest) = body.split_first_chunk::<2>().ok_or(Garbled)?;
     let mut all = Vec::new();
     for _ in 0..u16::from_be_bytes(*count) {
         let end = rest.iter().position(|byte| *byte == 0).ok_or(Garbled)?;
-        let mut name = Vec::with_capacity(end + 3);
-        json::push_text(&String::from_utf8_lossy(&rest[..end]), &mut name);
-        name.push(b':');
         // Of the 18 bytes after the name, the type is at 6.
         let facts = rest.get(end + 1..end + 19).ok_or(Garbled)?;
-        let shape = match u32::from_be_bytes([facts[6], facts[7], facts[8], facts[9]]) {
+        let oid = u32::from_be_bytes([facts[6], facts[7], facts[8], facts[9]]);
+        all.push((String::from_utf8_lossy(&rest[..end]).into_owned(), oid));
+        rest = &rest[end + 19..];
+    }
+    Ok(all)
+}
+
+/// Reads a RowDescription.
+pub(super) fn columns(body: &[u8]) -> Result<Vec<Column>, Garbled> {
+    let column = |(text, oid): (String, u32)| {
+        let mut name = Vec::with_capacity(text.len() + 3);
+        json::push_text(&text, &mut name);
+        name.push(b':');
+        let shape = match oid {
             16 => Shape::Bool,
             // int8, int2, int4, oid, float4, float8, numeric
             20 | 21 | 23 | 26 | 700 | 701 | 1700 => Shape::Number,
             114 | wire::oid::JSONB => Shape::Json,
             _ => Shape::Text,
         };
-        all.push(Column { name: name.into(), shape });
-        rest = &rest[end + 19..];
-    }
-    Ok(all)
+        Column { name: name.into(), shape }
+    };
+    Ok(described(body)?.into_iter().map(column).collect())
 }
 
 /// Appends a row as JSON. A row with a single JSON column is that value; any other row is an object.

@@ -33,7 +33,8 @@ struct Column {
 }
 
 /// Finds out how to read or write a table of another program. `name` is `schema.table`, or a table in `public`. If no
-/// column is named, the key is the primary key, and the document is the whole row, which can only be read.
+/// column is named, the key is the primary key, and the document is the whole row, which can only be read. `write` says
+/// that it is to be written, and whether inserts override the identity of a key.
 ///
 /// # Errors
 /// `NotSupported` with what the table lacks, and its columns.
@@ -42,8 +43,10 @@ pub(super) async fn resolve(
     channel: &mut Channel,
     existing: &Existing,
     body: Body,
-    write: bool,
+    write: Option<bool>,
 ) -> Result<Table, StoreError> {
+    let overrides = write == Some(true);
+    let write = write.is_some();
     let (schema, name) = existing.name.split_once('.').unwrap_or(("public", &existing.name));
     let columns = columns(target, channel, schema, name).await?;
     let refused = |why: &str| {
@@ -129,7 +132,7 @@ pub(super) async fn resolve(
     let others = |column: &&Column| column.name != key.name && Some(&column.name) != existing.body.as_ref();
     let mandatory = columns.iter().filter(others).filter(|column| column.mandatory).map(|column| column.name.clone());
     let computed = key.computed.then(|| key.name.clone());
-    let theirs = Theirs { mandatory: mandatory.collect(), computed };
+    let theirs = Theirs { mandatory: mandatory.collect(), computed, overrides };
     let merges = write && may_make_temporary(target, channel).await?;
     Ok(Table {
         place: format!("{}.{}", identifier(schema), identifier(name)),
@@ -152,6 +155,20 @@ pub(super) async fn resolve(
         revision: "NULL::xid",
         fields,
     })
+}
+
+/// The columns for key and document, if there is one primary key of one column, and one other column of JSON.
+pub(super) async fn plain_columns(
+    target: &Target,
+    channel: &mut Channel,
+    table: &str,
+) -> Result<Option<(String, String)>, StoreError> {
+    let (schema, name) = table.split_once('.').unwrap_or(("public", table));
+    let columns = columns(target, channel, schema, name).await?;
+    let key = columns.iter().find(|column| column.primary).map(|column| column.name.clone());
+    let mut of_json = columns.iter().filter(|column| matches!(column.sql_type.as_str(), "json" | "jsonb"));
+    let body = of_json.next().filter(|_| of_json.next().is_none()).map(|column| column.name.clone());
+    Ok(key.zip(body).filter(|(key, body)| key != body))
 }
 
 /// Whether a column is NULL in any row.

@@ -85,6 +85,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
             name: "apply",
             meaning: "`yes`: standbys acknowledge a write only when reads on them see it (default no)",
         },
+        OptionHelp {
+            name: "identity",
+            meaning: "`given`: inserts give a value also to a key that is GENERATED ALWAYS AS IDENTITY, with OVERRIDING SYSTEM VALUE (default generated)",
+        },
     ],
     decorator: false,
     aliases: &["postgresql", "postgres+tls", "postgresql+tls"],
@@ -101,6 +105,8 @@ pub(crate) struct PostgresStore {
     target: Target,
     schema: String,
     apply: bool,
+    /// Whether inserts override the identity of a key.
+    overrides: bool,
     control: Control,
     facts: Memo<Facts>,
     ready: Memo<Ready>,
@@ -119,6 +125,7 @@ impl PostgresStore {
             )));
         }
         let apply = options.choice("apply", &["no", "yes"])? == Some(1);
+        let overrides = options.choice("identity", &["generated", "given"])? == Some(1);
         let address = Address::parse(url, SCHEME.example, 5432, typed.ends_with("+tls"), options)?;
         if address.hosts.len() > 1 {
             return Err(StoreError::BadUrl(format!(
@@ -138,6 +145,7 @@ impl PostgresStore {
             target: Target { address, user, database },
             schema,
             apply,
+            overrides,
             control: Control::default(),
             facts: Memo::default(),
             ready: Memo::default(),
@@ -196,7 +204,8 @@ impl PostgresStore {
         for collection in &layout.collections {
             tables.push(match &collection.existing {
                 Some(existing) => {
-                    existing::resolve(&self.target, channel, existing, collection.body, writes_theirs).await?
+                    let write = writes_theirs.then_some(self.overrides);
+                    existing::resolve(&self.target, channel, existing, collection.body, write).await?
                 }
                 None => Table::ours(&self.schema, &collection.name, collection.body, read_only),
             });
@@ -406,10 +415,16 @@ impl Store for PostgresStore {
         Some(if table.unique { table.order_name } else { "texts".to_owned() })
     }
 
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        self.call(async |channel| existing::plain_columns(&self.target, channel, table).await)
+    }
+
     fn same_keys(&self, collection: CollectionId) -> SameKeys {
         let table = self.table(collection).ok();
         match table.as_ref().and_then(|table| table.key_type.as_deref()) {
             Some("smallint" | "integer" | "bigint") => SameKeys::Integer,
+            Some("numeric" | "double precision" | "real") => SameKeys::Number,
+            Some("timestamp with time zone") => SameKeys::Moment,
             Some("uuid") => SameKeys::Uuid,
             Some("bpchar") => SameKeys::Padded,
             // An extension's type, which may be in any schema.

@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 
-use storebench_engine::store::{LocalFuture, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
-use super::channel::Row;
+use super::asked;
+use super::channel::{Channel, Fault, Lost, Row};
 use super::existing::AS_TEXT;
 use super::login::{Connected, Target};
-use super::wire::{self, Bind};
+use super::sql::{identifier, literal};
+use super::wire::{self, Bind, ServerError};
 
+const DOING: &str = "run the query";
 /// The approximate size of a page.
 const PAGE_BYTES: usize = 1 << 20;
 /// The number of rows in a page: at first, and at most.
@@ -19,7 +22,8 @@ const MOST: usize = 5_000;
 pub(super) struct Query {
     target: Target,
     connected: Connected,
-    first: bool,
+    /// Rows that were read.
+    number: u64,
     /// Rows of the next page. `None` at the end.
     rows: Option<usize>,
 }
@@ -29,21 +33,22 @@ impl Query {
     pub(super) async fn open(target: &Target, text: &str) -> Result<Self, StoreError> {
         let mut connected = target.login().await?;
         let text = text.trim_end().trim_end_matches(';');
-        let doing = "run the query";
         let settings = format!("{AS_TEXT}; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-        target.ask(doing, connected.channel.query(&settings)).await?;
+        target.ask(DOING, connected.channel.query(&settings)).await?;
         // Prepared, because preparing takes a single statement: no second one can end the transaction. The line break
         // ends a comment at the end of the text.
-        let sql =
-            format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT row_to_json(q)::text FROM (\n{text}\n) AS q");
+        let columns = columns(target, &mut connected.channel, text).await?;
+        check_names(&columns)?;
+        let selected = selected(&columns);
+        let sql = format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT {selected} FROM (\n{text}\n) AS q");
         let mut out = Vec::new();
         wire::parse(&mut out, 0, &sql, &[]);
         Bind::new(&mut out, 0, 0).run();
         let channel = &mut connected.channel;
-        channel.send(&out).await.map_err(|lost| target.broke(doing, &lost))?;
+        channel.send(&out).await.map_err(|lost| target.broke(DOING, &lost))?;
         // A query has no timeout: it may have to sort everything before its first row.
-        channel.rows().await.map_err(|fault| target.fault(doing, &fault))?;
-        Ok(Self { target: target.clone(), connected, first: true, rows: Some(FIRST) })
+        channel.rows().await.map_err(|failed| fault(target, DOING, &failed))?;
+        Ok(Self { target: target.clone(), connected, number: 0, rows: Some(FIRST) })
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
@@ -52,17 +57,25 @@ impl Query {
         let fetch = format!("FETCH {wanted} FROM storebench_rows");
         let fetched = self.connected.channel.query(&fetch).await;
         // Another connection would see another snapshot, so the query cannot continue.
-        let broken = |error: StoreError| StoreError::Failed(error.to_string());
         let rows: Vec<Row> =
-            fetched.map_err(|fault| broken(self.target.fault("read the rows of the query", &fault)))?;
+            fetched.map_err(|failed| match fault(&self.target, "read the rows of the query", &failed) {
+                writes @ StoreError::NotSupported(_) => writes,
+                error => StoreError::Failed(error.to_string()),
+            })?;
         let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
         let mean = (bytes / rows.len().max(1)).max(1);
         self.rows = (rows.len() == wanted).then(|| (PAGE_BYTES / mean).clamp(1, MOST));
-        for json in rows.into_iter().filter_map(|mut row| row.pop().flatten()) {
-            if std::mem::take(&mut self.first) {
-                check_names(&json)?;
+        for row in rows {
+            self.number += 1;
+            let mut row = row.into_iter().flatten();
+            let Some(json) = row.next() else { continue };
+            match row.next().filter(|wrong| !wrong.is_empty()) {
+                None => page.rows.push("", json.as_bytes()),
+                Some(wrong) => {
+                    let why = format!("its column {wrong} is NaN or infinite, which JSON cannot express");
+                    page.bad.push(BadRow::of(format!("row {}", self.number).as_bytes(), why));
+                }
             }
-            page.rows.push("", json.as_bytes());
         }
         Ok(true)
     }
@@ -74,32 +87,67 @@ impl RowStream for Query {
     }
 }
 
-/// Refuses two columns with the same name, since a record has only one field with that name.
-fn check_names(json: &str) -> Result<(), StoreError> {
-    struct Names(HashSet<String>);
-    impl<'de> serde::de::Visitor<'de> for Names {
-        type Value = Option<String>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: serde::de::MapAccess<'de>>(mut self, mut map: A) -> Result<Option<String>, A::Error> {
-            let mut twice = None;
-            while let Some(name) = map.next_key::<String>()? {
-                map.next_value::<serde::de::IgnoredAny>()?;
-                if !self.0.insert(name.clone()) {
-                    twice.get_or_insert(name);
+/// What a query returns: its columns and their types.
+async fn columns(target: &Target, channel: &mut Channel, text: &str) -> Result<Vec<(String, u32)>, StoreError> {
+    let mut out = Vec::new();
+    wire::parse(&mut out, 1, &format!("SELECT * FROM (\n{text}\n) AS q"), &[]);
+    wire::describe(&mut out, 1);
+    wire::sync(&mut out);
+    let broke = |lost: Lost| target.broke(DOING, &lost);
+    channel.send(&out).await.map_err(broke)?;
+    let mut described = Ok(Vec::new());
+    loop {
+        match channel.receive().await.map_err(broke)? {
+            (b'T', body) => described = asked::described(body).map_err(|garbled| broke(garbled.into())),
+            (b'E', body) => {
+                let error = ServerError::read(body);
+                if error.ends_connection() {
+                    return Err(fault(target, DOING, &Fault::Server(error)));
                 }
+                described = Err(fault(target, DOING, &Fault::Server(error)));
             }
-            Ok(twice)
+            (b'Z', _) => return described,
+            _ => {}
         }
     }
-    let mut parser = serde_json::Deserializer::from_str(json);
-    match serde::Deserializer::deserialize_map(&mut parser, Names(HashSet::new())) {
-        Ok(Some(name)) => Err(StoreError::NotSupported(format!(
+}
+
+/// Each row as one JSON object. If there are columns whose values JSON may not be able to express, also the names of those
+/// for which that is so.
+fn selected(columns: &[(String, u32)]) -> String {
+    // float4, float8 and numeric, and arrays of them.
+    let may_be_infinite = |oid: u32| matches!(oid, 700 | 701 | 1700 | 1021 | 1022 | 1231);
+    let wrong = |name: &str| {
+        format!("CASE WHEN q.{}::text ~ '(NaN|Infinity)' THEN {} END", identifier(name), literal(&format!("`{name}`")))
+    };
+    let names: Vec<String> =
+        columns.iter().filter(|(_, oid)| may_be_infinite(*oid)).map(|(name, _)| wrong(name)).collect();
+    match names.is_empty() {
+        true => "row_to_json(q)::text".to_owned(),
+        false => format!("row_to_json(q)::text, concat_ws(', ', {})", names.join(", ")),
+    }
+}
+
+/// The error of a query. It runs in a transaction that may only read.
+fn fault(target: &Target, doing: &str, fault: &Fault) -> StoreError {
+    match fault {
+        Fault::Server(error) if error.code == "25006" => StoreError::NotSupported(format!(
+            "{}: the query writes ({error}), but a query of a copy may only read; use a SELECT that changes nothing",
+            target.place()
+        )),
+        fault => target.fault(doing, fault),
+    }
+}
+
+/// Refuses two columns with the same name, since a record has only one field with that name.
+fn check_names(columns: &[(String, u32)]) -> Result<(), StoreError> {
+    let mut names = HashSet::new();
+    match columns.iter().find(|(name, _)| !names.insert(name)) {
+        Some((name, _)) => Err(StoreError::NotSupported(format!(
             "two columns of the query are named `{name}`, but a record has only one field with that name; rename one \
              with AS"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -109,7 +157,15 @@ mod tests {
 
     #[test]
     fn columns_of_one_name_are_refused() {
-        assert!(check_names(r#"{"a":1,"b":{"a":2},"A":3}"#).is_ok());
-        assert!(check_names(r#"{"a":1,"b":2,"a":3}"#).unwrap_err().to_string().contains("`a`"));
+        let named = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 25)).collect::<Vec<_>>();
+        assert!(check_names(&named(&["a", "b", "A"])).is_ok());
+        assert!(check_names(&named(&["a", "b", "a"])).unwrap_err().to_string().contains("`a`"));
+    }
+
+    #[test]
+    fn only_columns_that_may_be_infinite_are_looked_at() {
+        assert_eq!(selected(&[("a".into(), 25), ("n".into(), 23)]), "row_to_json(q)::text");
+        let sql = selected(&[("a\"b".into(), 701), ("n".into(), 23), ("it's".into(), 1022)]);
+        assert!(sql.contains(r#"q."a""b"::text"#) && sql.contains("'`it''s`'") && !sql.contains(r#""n""#), "{sql}");
     }
 }

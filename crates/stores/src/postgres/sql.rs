@@ -65,6 +65,8 @@ pub(super) struct Theirs {
     /// The column of the key or the document, if the server always computes its value (`GENERATED ALWAYS`), so that no
     /// row can be added with one.
     pub(super) computed: Option<String>,
+    /// Whether inserts override that.
+    pub(super) overrides: bool,
 }
 
 /// How a document is passed to the server.
@@ -217,7 +219,7 @@ impl Table {
             // Not every table has xmin, and COPY cannot cast.
             Kind::CompareAndSwap | Kind::Copy => false,
             Kind::Insert | Kind::Upsert | Kind::Counter | Kind::BulkInsert | Kind::BulkUpsert => {
-                theirs.mandatory.is_empty() && theirs.computed.is_none()
+                theirs.mandatory.is_empty() && (theirs.computed.is_none() || theirs.overrides)
             }
             _ => true,
         });
@@ -234,11 +236,14 @@ impl Table {
         let Given { types: (sql_type, one, many), cast, .. } = self.given;
         let given = self.cast("$1");
         let table = format!("{place} AS t");
-        let insert = format!("INSERT INTO {table} ({key_name}, {doc_name}) VALUES ({given}, $2{cast})");
+        let overrides = self.theirs.as_ref().is_some_and(|theirs| theirs.overrides && theirs.computed.is_some());
+        let overriding = if overrides { "OVERRIDING SYSTEM VALUE " } else { "" };
+        let insert = format!("INSERT INTO {table} ({key_name}, {doc_name}) {overriding}VALUES ({given}, $2{cast})");
         let items = format!("unnest($1::text[], $2::{sql_type}[])");
         let item = self.cast("k");
-        let unnest =
-            format!("INSERT INTO {table} ({key_name}, {doc_name}) SELECT {item}, d{cast} FROM {items} AS g(k, d)");
+        let unnest = format!(
+            "INSERT INTO {table} ({key_name}, {doc_name}) {overriding}SELECT {item}, d{cast} FROM {items} AS g(k, d)"
+        );
         let on = format!("ON CONFLICT ({key_name})");
         let replace = format!("{on} DO UPDATE SET {doc_name} = EXCLUDED.{doc_name}");
         let update = |to: String| format!("UPDATE {table} SET {doc_name} = {to} WHERE {key_column} = {given}");
@@ -283,7 +288,7 @@ impl Table {
                 // Reports which of the given texts were new: the column may hold `7` for a key given as `007`.
                 let sql = format!(
                     "WITH given AS (SELECT k, d, n FROM {items} WITH ORDINALITY AS g(k, d, n)), \
-                     made AS (INSERT INTO {table} ({key_name}, {doc_name}) SELECT {item}, d{cast} FROM given ORDER BY n \
+                     made AS (INSERT INTO {table} ({key_name}, {doc_name}) {overriding}SELECT {item}, d{cast} FROM given ORDER BY n \
                      {on} DO NOTHING RETURNING {key_column} AS made) \
                      SELECT DISTINCT ON (made) k FROM given JOIN made ON made = {item} ORDER BY made, n"
                 );

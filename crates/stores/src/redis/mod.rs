@@ -75,7 +75,7 @@ use asked::Reads;
 use control::PATIENCE;
 use facts::Facts;
 use namespace::{Collection, Prefix};
-use reach::Reached;
+use reach::{Reached, Slots};
 use scripts::Script;
 use session::{Acknowledge, Acks, Redis, Route};
 use settings::Settings;
@@ -117,6 +117,8 @@ pub(crate) struct RedisStore {
     control: Control,
     facts: Memo<Facts>,
     ready: Memo<Ready>,
+    /// Where the slots of a cluster were when its nodes were listed.
+    slots: Memo<Slots>,
     /// The commands that only read, by the tries of queries.
     reads: Reads,
 }
@@ -125,8 +127,8 @@ impl RedisStore {
     /// Reads the URL. Does not connect.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let settings = Arc::new(Settings::read(url, options)?);
-        let (facts, ready) = (Memo::default(), Memo::default());
-        Ok(Self { settings, control: Control::default(), facts, ready, reads: Reads::default() })
+        let (facts, ready, slots) = (Memo::default(), Memo::default(), Memo::default());
+        Ok(Self { settings, control: Control::default(), facts, ready, slots, reads: Reads::default() })
     }
 
     /// Connects for a control call.
@@ -345,7 +347,10 @@ impl Store for RedisStore {
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         self.control.block_on(async {
-            let reached = self.reach().await?;
+            let mut reached = self.reach().await?;
+            if let (Some(_), Some((host, connection))) = (&reached.map, reached.nodes.first_mut()) {
+                self.slots.set(Slots::ask(connection, host).await?);
+            }
             Ok(reached.nodes.iter().map(|(host, _)| host.to_string()).collect())
         })
     }
@@ -359,10 +364,16 @@ impl Store for RedisStore {
             let collection = net::collection(&ready.collections, collection)?;
             let reached = Reached::open(&self.settings, PATIENCE).await?;
             let node = reached.nodes.into_iter().find(|(host, _)| host.to_string() == part);
-            let (host, connection) = node.ok_or_else(|| {
+            let is_cluster = reached.map.is_some();
+            let (host, mut connection) = node.ok_or_else(|| {
                 StoreError::Failed(format!("the node {part} no longer serves keys; start the copy over"))
             })?;
-            Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection)) as Box<dyn RowStream>)
+            let slots = match self.slots.get() {
+                None if is_cluster => Some(Slots::ask(&mut connection, &host).await?),
+                slots => slots,
+            };
+            Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection, slots))
+                as Box<dyn RowStream>)
         })
     }
 

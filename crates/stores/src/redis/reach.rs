@@ -19,6 +19,30 @@ pub(super) struct Reached {
     pub(super) map: Option<Vec<Range>>,
 }
 
+/// Which node has which slots of a cluster, and the epoch in which that was so: it rises with each slot that moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slots {
+    ranges: Vec<Range>,
+    epoch: String,
+}
+
+impl Slots {
+    /// Asks a node; `None` if it is in no cluster.
+    ///
+    /// # Errors
+    /// An answer that is none of Redis.
+    pub(super) async fn ask(connection: &mut Connection, host: &Host) -> Result<Self, StoreError> {
+        let answer = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
+        let mut ranges = cluster::ranges(&answer, host)
+            .ok_or_else(|| super::resp::unexpected(&host.to_string(), "CLUSTER SLOTS", &answer))?;
+        ranges.sort_by_key(|range| range.first);
+        let answer = connection.ask(&[b"CLUSTER", b"INFO"]).await?;
+        let text = answer.text().unwrap_or_default();
+        let epoch = text.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+        Ok(Self { ranges, epoch: epoch.unwrap_or_default().trim().to_owned() })
+    }
+}
+
 impl Reached {
     /// Connects, logs in, and queries the server's properties.
     ///

@@ -11,6 +11,7 @@ use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreErr
 
 use super::control::{Connection, PATIENCE};
 use super::namespace::Collection;
+use super::reach::Slots;
 use super::resp::{self, Value};
 use super::sample::escaped;
 use super::settings::Settings;
@@ -35,11 +36,19 @@ pub(super) struct Walk {
     /// The position of the scan; `None` at its end.
     cursor: Option<u64>,
     count: u32,
+    /// Where the slots of the cluster were at the beginning of the copy.
+    slots: Option<Slots>,
 }
 
 impl Walk {
     /// Starts at the first key.
-    pub(super) fn new(settings: Arc<Settings>, host: Host, connection: Connection, collection: &Collection) -> Self {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        host: Host,
+        connection: Connection,
+        collection: &Collection,
+        slots: Option<Slots>,
+    ) -> Self {
         let prefix = collection.prefix.clone();
         let pattern = [escaped(&prefix).as_slice(), b"*"].concat();
         Self {
@@ -51,6 +60,7 @@ impl Walk {
             run_id: String::new(),
             cursor: Some(0),
             count: FIRST,
+            slots,
         }
     }
 
@@ -121,6 +131,16 @@ impl Walk {
                 }
                 (other, _) => return Err(resp::unexpected(&self.host.to_string(), "GET", other)),
             }
+        }
+        // A scan does not see keys that arrive at this node after it passed them, nor those that left before.
+        if let (Some(slots), 0) = (&self.slots, next)
+            && *slots != Slots::ask(&mut connection, &self.host).await?
+        {
+            return Err(StoreError::Failed(format!(
+                "{}: slots moved between the nodes of the cluster during the copy, so it may have missed keys, or copied \
+                 some twice; copy again with --restart when resharding has ended",
+                self.host
+            )));
         }
         let mean = (bytes / page.rows.len().max(1)).max(1);
         self.count = (PAGE_BYTES / mean).clamp(FEWEST, MOST) as u32;

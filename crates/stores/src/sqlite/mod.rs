@@ -245,6 +245,10 @@ impl Store for SqliteStore {
         Ok(file.found.holdings().names())
     }
 
+    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
+        theirs::plain_columns(&self.file()?, table)
+    }
+
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let mut file = self.file()?;
         if how.makes_nothing() {

@@ -60,6 +60,22 @@ pub(super) fn check_there(
     Ok(())
 }
 
+/// The columns for key and document, if there is one primary key of one column, and one other column that is declared as
+/// JSON.
+pub(super) fn plain_columns(file: &DatabaseFile<'_>, table: &str) -> Result<Option<(String, String)>, StoreError> {
+    let (connection, _) = open_untouched(file.path)?;
+    let said = |e: rusqlite::Error| store_error(file.path, "read its tables", &e);
+    let names = |sql: &str| -> rusqlite::Result<Vec<String>> {
+        connection.prepare(sql)?.query_map([table], |row| row.get(0))?.collect()
+    };
+    let keys = names("SELECT name FROM pragma_table_info(?1) WHERE pk > 0").map_err(said)?;
+    let bodies = names("SELECT name FROM pragma_table_info(?1) WHERE pk = 0 AND upper(type) IN ('JSON', 'JSONB')");
+    match (&keys[..], &bodies.map_err(said)?[..]) {
+        ([key], [body]) => Ok(Some((key.clone(), body.clone()))),
+        _ => Ok(None),
+    }
+}
+
 /// Checks that all keys have the same order. SQLite sorts numbers before texts, and texts before bytes. A comparison
 /// with a text never matches the other types.
 fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -> Result<(), StoreError> {

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare,
-    StoreError,
+    Acknowledged, AnyStore, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Namespace, Op, Prepare, RowPage,
+    Rows, StoreError,
 };
 use storebench_fakes::certificates::{BOTH, CA};
 
@@ -338,6 +338,17 @@ fn prepared_again(url: &str, durability: Durability) -> Driven {
     Driven::open(&*store, durability).unwrap()
 }
 
+/// Reads all documents of a node.
+fn walk(store: &dyn AnyStore, part: &str) -> Result<(), StoreError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut rows = store.rows(Rows::Walk { collection: CollectionId(0), part }).await?;
+        let mut page = RowPage::default();
+        while rows.next(&mut page).await? {}
+        Ok(())
+    })
+}
+
 #[test]
 fn a_slot_that_moves_is_followed() {
     let server = Server::start("redis-cluster");
@@ -361,6 +372,10 @@ fn a_slot_that_moves_is_followed() {
         driven.call(Op::Insert { key, body: b"{}" }).unwrap();
     }
     assert_eq!(target.one(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), "50");
+    // A copy that begins before the slot moves and ends afterwards may have missed keys.
+    let copied = open(&server.url);
+    copied.prepare(&layout(), Prepare::Keep).unwrap();
+    let nodes = copied.parts().unwrap();
     let moved = source.ask(&[b"CLUSTER", b"GETKEYSINSLOT", slot.as_bytes(), b"1000"]);
     for key in moved {
         let port = ports[0].to_string();
@@ -370,6 +385,12 @@ fn a_slot_that_moves_is_followed() {
     for raw in [&mut target, &mut source] {
         assert_eq!(raw.one(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]), "OK");
     }
+    let told = nodes.iter().filter_map(|part| walk(&*copied, part).err()).next().unwrap().to_string();
+    assert!(told.contains("slots moved between the nodes"), "{told}");
+    // A copy that begins now sees all.
+    let copied = open(&server.url);
+    copied.prepare(&layout(), Prepare::Keep).unwrap();
+    copied.parts().unwrap().iter().for_each(|part| walk(&*copied, part).unwrap());
     // After the migration, single operations, merges and bulk operations all follow (MOVED).
     driven.call(Op::MergePatch { key: &keys[0], patch: br#"{"a":1}"# }).unwrap();
     for key in &missing[50..] {

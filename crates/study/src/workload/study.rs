@@ -89,7 +89,7 @@ fn one() -> u64 {
     1
 }
 
-/// The stores of a study, by name. A list of URLs gets its schemes as names.
+/// The stores of a study, by name. URLs of a list without a name, `NAME=URL`, get their schemes as names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stores(pub IndexMap<String, String>);
 
@@ -113,12 +113,43 @@ impl Stores {
         }
         Self(stores)
     }
+
+    /// Reads a list of stores, each a URL or `NAME=URL`, as `--store` has it.
+    ///
+    /// # Errors
+    /// An empty name, or a name that is given twice.
+    pub fn from_entries(entries: &[String]) -> Result<Self, String> {
+        let unnamed = entries.iter().map(|entry| split(entry)).filter(|(name, _)| name.is_none()).map(|(_, url)| url);
+        let mut automatic = Self::from_urls(unnamed).0.into_iter();
+        let mut stores = IndexMap::new();
+        for entry in entries {
+            let (name, url) = match split(entry) {
+                (Some(""), _) => {
+                    return Err(format!("{entry}: the name before `=` is empty; use NAME=URL, or only the URL"));
+                }
+                (Some(name), url) => (name.to_owned(), url.to_owned()),
+                (None, url) => automatic.next().unwrap_or_else(|| (url.to_owned(), url.to_owned())),
+            };
+            if stores.insert(name.clone(), url).is_some() {
+                return Err(format!("two stores are called `{name}`; give each its own name with NAME=URL"));
+            }
+        }
+        Ok(Self(stores))
+    }
+}
+
+/// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon.
+fn split(entry: &str) -> (Option<&str>, &str) {
+    match entry.split_once('=') {
+        Some((name, url)) if !name.contains([':', '+', '?']) => (Some(name.trim()), url),
+        _ => (None, entry),
+    }
 }
 
 written_as!(
     Stores,
-    "a list of store URLs or a table of names and URLs",
-    list = |urls: Vec<String>| Ok::<_, String>(Stores::from_urls(urls)),
+    "a list of store URLs, each maybe with a name (NAME=URL), or a table of names and URLs",
+    list = |entries: Vec<String>| Stores::from_entries(&entries),
     table = |named| Ok::<_, String>(Stores(named)),
 );
 
@@ -138,5 +169,27 @@ impl JsonSchema for Stores {
             { "type": "array", "items": { "type": "string" } },
             { "type": "object", "additionalProperties": { "type": "string" } }
         ] })
+    }
+}
+
+#[cfg(test)]
+mod store_tests {
+    use super::*;
+
+    #[test]
+    fn stores_of_a_list_may_have_names() {
+        assert_eq!(split("a=sqlite:x.db"), (Some("a"), "sqlite:x.db"));
+        assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
+        assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
+        let study = "title = \"t\"\nstores = [\"sqlite:a.db\", \"b=sqlite:b.db?x=1\", \"sqlite:c.db\"]";
+        let stores = toml::from_str::<Study>(&format!("{study}\n[collections.c]\ncount = 1\n")).unwrap().stores;
+        let all: Vec<(&str, &str)> = stores.0.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
+        assert_eq!(all, [("sqlite", "sqlite:a.db"), ("b", "sqlite:b.db?x=1"), ("sqlite-2", "sqlite:c.db")]);
+        for (entries, why) in
+            [(&["a=memory:", "a=null:"][..], "two stores are called `a`"), (&["=memory:"], "is empty")]
+        {
+            let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+            assert!(Stores::from_entries(&entries).unwrap_err().contains(why));
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::error::TransferError;
 use crate::manifest::{Counts, Damage, Header, Manifest, is_unfinished};
 use crate::measure::Meter;
 use crate::pace::Pace;
-use crate::rejects::Rejects;
+use crate::rejects::{RejectReason, Rejects};
 use crate::shape::Shape;
 use crate::sink::{Again, Sink};
 use crate::source::{Snapshot, Source, Split};
@@ -112,6 +112,9 @@ pub struct CopyReport {
     pub before: Counts,
     /// The first record that this process rejected: where it was, and why.
     pub first_reject: Option<String>,
+    /// How many records in the file of rejects have each reason; the most frequent is first.
+    #[serde(default)]
+    pub rejects_by_reason: Vec<RejectReason>,
     /// Parts of the source that are damaged or cut off. All records before the damage arrived; those after it are
     /// missing.
     #[serde(default)]
@@ -375,6 +378,7 @@ pub fn copy(
         counts,
         before,
         first_reject: shared.rejects.first().map(str::to_owned),
+        rejects_by_reason: if counts.rejected > 0 { shared.rejects.by_reason() } else { Vec::new() },
         damaged: shared.manifest.damaged.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
         repeated_keys: shared.repeats.as_ref().map(|repeats| {
             let (records, exact) = repeats.count();

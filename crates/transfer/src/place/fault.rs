@@ -7,6 +7,7 @@ use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 use storebench_engine::store::StoreError;
 
+use super::proxy;
 use super::url::Scheme;
 use crate::error::TransferError;
 
@@ -36,7 +37,7 @@ const OF_CREDENTIALS: [&str; 6] = [
 
 /// The error for a failed access to this URL.
 pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> TransferError {
-    let reason = reason(error);
+    let mut reason = reason(error);
     let told = |text: String| match when {
         When::Look => TransferError::BadInput(text),
         When::Read => TransferError::Source(text),
@@ -47,6 +48,11 @@ pub(super) fn fault(url: &str, scheme: Scheme, when: When, error: &Error) -> Tra
         || reason.contains("AccessControlException")
         // S3 answers `HEAD` with an expired token like this; such a response has no body for a reason.
         || scheme == Scheme::S3 && reason.ends_with("400 Bad Request:");
+    if scheme == Scheme::Http
+        && let Some((proxy, variable)) = proxy::of_environment(url)
+    {
+        reason += &format!(", through the proxy {proxy} of {variable}");
+    }
     if refused {
         let on = if when == When::Look { "" } else { ". After fixing them, continue with --resume" };
         return told(format!("{url}: access denied ({reason}); {}{on}", credentials(scheme)));

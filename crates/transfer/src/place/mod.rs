@@ -16,6 +16,8 @@ mod object;
 #[cfg(feature = "remote")]
 mod open;
 #[cfg(feature = "remote")]
+mod proxy;
+#[cfg(feature = "remote")]
 mod runtime;
 #[cfg(feature = "remote")]
 mod upload;
@@ -96,16 +98,43 @@ impl FileLocation {
     /// # Errors
     /// Those of [`of_url`](Self::of_url), a failed listing, or no match.
     pub fn find(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
+        Ok(Self::find_counted(url, access)?.0)
+    }
+
+    /// As [`find`](Self::find), and how many files of a folder are left out because their names, or those of their
+    /// folders, begin with `_`.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_counted(url: &str, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
         let parsed = RemoteUrl::of(url)?;
         if !parsed.is_several() {
-            return Self::of_url(url, access).map(|place| vec![place]);
+            return Self::of_url(url, access).map(|place| (vec![place], 0));
         }
-        let found = Self::list(url, access)?;
+        let (found, left_out) = Self::list_counted(url, access)?;
         if found.is_empty() {
             let shown = Self::shown(url);
-            return Err(TransferError::BadInput(format!("{shown}: no file matches; check the bucket and the name")));
+            let why = match left_out {
+                0 => "check the bucket and the name".to_owned(),
+                _ => format!(
+                    "{left_out} files are left out, because their names, or those of their folders, begin with `_`; name \
+                     them with a pattern"
+                ),
+            };
+            return Err(TransferError::BadInput(format!("{shown}: no file matches; {why}")));
         }
-        Ok(found)
+        Ok((found, left_out))
+    }
+
+    /// The proxy through which a file behind HTTP is read, and the variable of the environment that names it.
+    pub fn proxy(url: &str) -> Option<(String, &'static str)> {
+        #[cfg(feature = "remote")]
+        if url.starts_with("http://") || url.starts_with("https://") {
+            return proxy::of_environment(url);
+        }
+        #[cfg(not(feature = "remote"))]
+        let _ = url;
+        None
     }
 
     /// The files below a folder's URL; may be empty.
@@ -113,11 +142,17 @@ impl FileLocation {
     /// # Errors
     /// Those of [`of_url`](Self::of_url), or a failed listing.
     pub fn list(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
+        Ok(Self::list_counted(url, access)?.0)
+    }
+
+    fn list_counted(url: &str, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
         let parsed = RemoteUrl::of(url)?;
         #[cfg(not(feature = "remote"))]
         return Err(absent(&parsed, access));
         #[cfg(feature = "remote")]
-        Ok(Object::list(&parsed, access)?.into_iter().map(|object| Self(Location::Remote(object))).collect())
+        Object::list(&parsed, access).map(|(objects, left_out)| {
+            (objects.into_iter().map(|object| Self(Location::Remote(object))).collect(), left_out)
+        })
     }
 
     /// The path, if the file is on this machine.

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -30,6 +31,7 @@ pub(super) struct Object {
     pub(super) key: Key,
     pub(super) url: Arc<RemoteUrl>,
     shown: Arc<str>,
+    access: Access,
 }
 
 /// The version of an object that was inspected.
@@ -85,15 +87,15 @@ pub(super) fn look(objects: Vec<Object>) -> Vec<Result<(Version, Vec<u8>), Trans
 impl Object {
     pub(super) fn open(url: &RemoteUrl, access: &Access) -> Result<Self, TransferError> {
         let key = key(url, &url.key)?;
-        Ok(Self::of(open(url, access)?, Arc::new(url.clone()), key))
+        Ok(Self::of(open(url, access)?, Arc::new(url.clone()), key, *access))
     }
 
-    fn of(store: Arc<dyn ObjectStore>, url: Arc<RemoteUrl>, key: Key) -> Self {
+    fn of(store: Arc<dyn ObjectStore>, url: Arc<RemoteUrl>, key: Key, access: Access) -> Self {
         let shown = match url.scheme {
             Scheme::Http => super::url::shown(&url.whole),
             _ => url.shown_with(key.as_ref()),
         };
-        Self { store, url, shown: shown.into(), key }
+        Self { store, url, shown: shown.into(), key, access }
     }
 
     pub(super) fn shown(&self) -> &str {
@@ -101,15 +103,16 @@ impl Object {
     }
 
     pub(super) fn join(&self, name: &str) -> Self {
-        Self::of(Arc::clone(&self.store), Arc::clone(&self.url), self.key.clone().join(name))
+        Self::of(Arc::clone(&self.store), Arc::clone(&self.url), self.key.clone().join(name), self.access)
     }
 
     pub(super) fn fault(&self, when: When, error: &object_store::Error) -> TransferError {
         fault(&self.shown, self.url.scheme, when, error)
     }
 
-    /// The objects in a folder, or those that match a pattern, sorted by name. Empty if there are none.
-    pub(super) fn list(url: &RemoteUrl, access: &Access) -> Result<Vec<Self>, TransferError> {
+    /// The objects in a folder, or those that match a pattern, sorted by name. Empty if there are none. Also how many
+    /// objects of a folder are left out because a name begins with `_`.
+    pub(super) fn list(url: &RemoteUrl, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
         let (store, url) = (open(url, access)?, Arc::new(url.clone()));
         let shown = url.shown_with(&url.key);
         let pattern = match url.is_pattern() {
@@ -138,15 +141,20 @@ impl Object {
         })?;
         let by =
             MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+        let mut left_out = 0;
         keys.retain(|key| match &pattern {
             Some(pattern) => pattern.matches_with(key.as_ref(), by),
             None => {
                 let below = key.as_ref().strip_prefix(prefix.as_ref()).unwrap_or(key.as_ref());
-                !below.split('/').any(|name| name.starts_with(['.', '_']))
+                let begins = |with: char| below.split('/').any(|name| name.starts_with(with));
+                left_out += u64::from(begins('_') && !begins('.'));
+                !begins('_') && !begins('.')
             }
         });
         keys.sort();
-        Ok(keys.into_iter().map(|key| Self::of(Arc::clone(&store), Arc::clone(&url), key)).collect())
+        let objects =
+            keys.into_iter().map(|key| Self::of(Arc::clone(&store), Arc::clone(&url), key, *access)).collect();
+        Ok((objects, left_out))
     }
 
     /// The object's version and its first bytes.
@@ -209,33 +217,56 @@ impl Object {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let wanted = range.end - range.start;
-        let got = self.get(version, Some(range)).await?;
-        let piece = got.bytes().await.map_err(|e| self.fault(When::Read, &e))?;
-        if piece.len() as u64 != wanted { Err(self.short(piece.len(), wanted)) } else { Ok(piece) }
+        let (piece, fault) = self.beginning(version, range).await?;
+        fault.map_or(Ok(piece), Err)
     }
 
     fn short(&self, bytes: usize, wanted: u64) -> TransferError {
         TransferError::Source(format!("{}: the server returned {bytes} bytes, expected {wanted}", self.shown))
     }
 
-    /// Reads a range as far as possible: returns the bytes before the response broke off, and the error.
+    /// Reads a range as far as possible. A response that breaks off is continued by another request, until the attempts
+    /// are used up: then returns the bytes before that, and the error.
     pub(super) async fn beginning(
         &self,
         version: &Version,
         range: Range<u64>,
     ) -> Result<(Bytes, Option<TransferError>), TransferError> {
         let wanted = range.end - range.start;
-        let mut pieces = self.get(version, Some(range)).await?.into_stream();
         let mut gathered = BytesMut::new();
+        let begun = Instant::now();
+        let mut tries = 0;
+        let mut wait = self.access.retry.first;
+        loop {
+            let rest = range.start + gathered.len() as u64..range.end;
+            let fault = match self.get(version, Some(rest)).await {
+                Err(error) if tries == 0 => return Err(error),
+                // It was retried already.
+                Err(error) => return Ok((gathered.freeze(), Some(error))),
+                Ok(got) => self.take(got, &mut gathered).await,
+            };
+            let missing = gathered.len() as u64 != wanted;
+            let fault = fault.or_else(|| missing.then(|| self.short(gathered.len(), wanted)));
+            tries += 1;
+            let is_last = tries >= self.access.retry.tries || begun.elapsed() >= self.access.retry.total;
+            if !missing || is_last || gathered.len() as u64 > wanted {
+                return Ok((gathered.freeze(), fault.filter(|_| missing)));
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(self.access.retry.cap);
+        }
+    }
+
+    /// Adds what a response contains. Returns the error with which it broke off.
+    async fn take(&self, got: GetResult, gathered: &mut BytesMut) -> Option<TransferError> {
+        let mut pieces = got.into_stream();
         while let Some(piece) = pieces.next().await {
             match piece {
                 Ok(piece) => gathered.extend_from_slice(&piece),
-                Err(error) => return Ok((gathered.freeze(), Some(self.fault(When::Read, &error)))),
+                Err(error) => return Some(self.fault(When::Read, &error)),
             }
         }
-        let short = (gathered.len() as u64 != wanted).then(|| self.short(gathered.len(), wanted));
-        Ok((gathered.freeze(), short))
+        None
     }
 
     pub(super) fn read(&self, version: &Version, from: u64, until: u64) -> Box<dyn Read + Send> {
@@ -286,8 +317,10 @@ impl Object {
         wait(async move {
             match object.store.list_with_delimiter(Some(&object.key)).await {
                 Ok(listed) => {
-                    let of =
-                        |meta: ObjectMeta| Self::of(Arc::clone(&object.store), Arc::clone(&object.url), meta.location);
+                    let of = |meta: ObjectMeta| {
+                        let (store, url) = (Arc::clone(&object.store), Arc::clone(&object.url));
+                        Self::of(store, url, meta.location, object.access)
+                    };
                     Ok(listed.objects.into_iter().map(of).collect())
                 }
                 Err(object_store::Error::NotFound { .. }) => Ok(Vec::new()),

@@ -15,6 +15,7 @@ use object_store::http::HttpBuilder;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 
 use super::fault::credentials;
+use super::proxy;
 use super::url::{RemoteUrl, Scheme};
 use crate::error::TransferError;
 use crate::retry::Access;
@@ -55,9 +56,10 @@ fn retry(access: &Access) -> RetryConfig {
     }
 }
 
-/// Client options. Only silence times out; a long response may take any time.
-fn client(options: ClientOptions, access: &Access) -> ClientOptions {
+/// Client options for a server, if its address is known. Only silence times out; a long response may take any time.
+fn client(options: ClientOptions, server: Option<&str>, access: &Access) -> ClientOptions {
     let timeout = access.timeout.max(Duration::from_millis(1));
+    let options = if server.is_some_and(proxy::is_loopback) { proxy::without(options) } else { options };
     options.with_timeout_disabled().with_connect_timeout(timeout).with_read_timeout(timeout)
 }
 
@@ -90,7 +92,7 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
         return Err(no_credentials(url));
     }
     let endpoint = builder.get_config_value(&Key::S3Endpoint).or_else(|| builder.get_config_value(&Key::Endpoint));
-    let open_http = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let open_http = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
     if open_http && url.option("endpoint").is_none() && !allowed {
         return Err(refused(
@@ -99,7 +101,7 @@ fn s3(url: &RemoteUrl, access: &Access) -> Built {
              as an option of the URL",
         ));
     }
-    let options = client(client_of_environment().with_allow_http(open_http), access);
+    let options = client(client_of_environment().with_allow_http(open_http), endpoint.as_deref(), access);
     Ok(builder
         .with_skip_signature(anonymous)
         .with_client_options(options)
@@ -132,7 +134,7 @@ fn google(url: &RemoteUrl, access: &Access) -> Built {
     if !anonymous && !known {
         return Err(no_credentials(url));
     }
-    let options = client(ClientOptions::new().with_allow_http(open_http), access);
+    let options = client(ClientOptions::new().with_allow_http(open_http), url.option("endpoint"), access);
     let builder = builder.with_skip_signature(anonymous).with_client_options(options);
     Ok(builder.build().map(|store| Arc::new(store) as Store))
 }
@@ -157,13 +159,13 @@ fn azure(url: &RemoteUrl, access: &Access) -> Built {
         return Err(no_credentials(url));
     }
     let open_http = url.option("endpoint").is_some_and(|endpoint| endpoint.starts_with("http://"));
-    let options = client(ClientOptions::new().with_allow_http(open_http), access);
+    let options = client(ClientOptions::new().with_allow_http(open_http), url.option("endpoint"), access);
     let builder = builder.with_skip_signature(anonymous).with_client_options(options);
     Ok(builder.build().map(|store| Arc::new(store) as Store))
 }
 
 fn http(url: &RemoteUrl, access: &Access) -> Built {
-    let options = client(ClientOptions::new().with_allow_http(url.scheme_name == "http"), access);
+    let options = client(ClientOptions::new().with_allow_http(url.scheme_name == "http"), Some(&url.whole), access);
     let builder = HttpBuilder::new().with_url(&url.whole).with_client_options(options).with_retry(retry(access));
     Ok(builder.with_http_connector(AnyLength).build().map(|store| Arc::new(store) as Store))
 }

@@ -19,6 +19,7 @@ use super::merge::Merge;
 use super::request::{integer, operation};
 use super::reserved::{Fate, Reserved};
 use super::store::{StoreSinkOptions, Verb};
+use super::untaken::{KEPT_ANOTHER, NOT_TAKEN, not_compared, not_found};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
 use crate::measure;
@@ -39,12 +40,6 @@ const CUT_AFTER: u32 = 3;
 /// A single record is given up after this many unknown outcomes, if the store accepts other requests. A request with
 /// several records is halved after this many temporary failures, if the store accepts other requests.
 const ALONE_AFTER: u32 = 8;
-
-/// Why a record was not taken, although the store reported no error.
-const NOT_TAKEN: &str = "the store reported no error, but did not take it: no document has this key; a trigger or a rule of \
-                         the table may have left it out";
-const KEPT_ANOTHER: &str = "the store reported no error, but did not take it: another document has this key; a trigger or a \
-                            rule of the table may have left it out";
 
 /// Why the batch of a piece exists.
 const STAYS: &str = "a batch stays until all of its pieces are done";
@@ -69,8 +64,9 @@ pub(super) enum Step {
     Do,
     /// An upsert's insert found the keys in the store: overwrite the documents.
     Over,
-    /// The store already has the keys, perhaps from an earlier attempt: read and compare the documents.
-    Compare,
+    /// The store answered that it already has the keys, perhaps from an earlier attempt: read and compare the documents.
+    /// Contains its words.
+    Compare(Box<str>),
     /// The store answered that it wrote fewer documents than it was sent: read which it holds.
     Check,
     /// The record is written: set its expiry.
@@ -234,7 +230,7 @@ impl<'a> Lanes<'a> {
             self.measure(&piece, kind, sent_ns, &answer);
             match (&piece.step, answer) {
                 (Step::Merge(_), answer) => self.merged(piece, answer)?,
-                (Step::Compare | Step::Check, Ok(reply)) => self.compared(piece, &reply),
+                (Step::Compare(_) | Step::Check, Ok(reply)) => self.compared(piece, &reply),
                 (Step::Expire, Ok(_)) => {
                     self.went_well();
                     self.done(&piece);
@@ -258,7 +254,7 @@ impl<'a> Lanes<'a> {
         let counts = match piece.step {
             Step::Do | Step::Over | Step::Merge(_) => true,
             Step::Expire => verb == Verb::Touch,
-            Step::Compare | Step::Check => false,
+            Step::Compare(_) | Step::Check => false,
         };
         let (outcome, records, bytes) = match answer {
             Err(error) => (Err(error.kind), 0, 0),
@@ -359,7 +355,9 @@ impl<'a> Lanes<'a> {
         }
         // If many keys exist already, inserting first costs more than it saves.
         self.inserts_first &= over.len() * 10 <= self.len(&piece);
-        for (items, step) in [(found, Step::Compare), (over, Step::Over)] {
+        let conflict = reply.rejects.iter().find(|reject| found.contains(&reject.item));
+        let words = conflict.map_or_else(Box::default, |reject| reject.error.message.as_ref().into());
+        for (items, step) in [(found, Step::Compare(words)), (over, Step::Over)] {
             if !items.is_empty() {
                 let mut part = self.part(&piece, &items);
                 part.step = step;
@@ -386,6 +384,10 @@ impl<'a> Lanes<'a> {
             let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
             stored.get(&same.fold(key)).map(|stored| *stored == body || hash(stored) == hash(body))
         };
+        let absent = match &piece.step {
+            Step::Compare(words) => not_found(words),
+            _ => NOT_TAKEN.to_owned(),
+        };
         let checks = matches!(piece.step, Step::Check);
         let (mut equal, mut again, mut whys, mut refused) = (HashSet::new(), Vec::new(), Vec::new(), Vec::new());
         for item in 0..length {
@@ -401,7 +403,7 @@ impl<'a> Lanes<'a> {
                 (None, Some(false)) => {
                     refused.push((item, OpError::conflict("a document with this key already exists and differs")));
                 }
-                (None, None) => refused.push((item, OpError::new(ErrorKind::Refused, NOT_TAKEN))),
+                (None, None) => refused.push((item, OpError::new(ErrorKind::Refused, absent.clone()))),
             }
         }
         if !checks {
@@ -469,11 +471,12 @@ impl<'a> Lanes<'a> {
                 self.halve(&piece);
                 Ok(())
             }
-            _ if matches!(piece.step, Step::Compare | Step::Check) => self.give_up(piece, &not_compared(error)),
+            _ if matches!(piece.step, Step::Compare(_) | Step::Check) => self.give_up(piece, &not_compared(error)),
             ErrorKind::Conflict if matches!((verb, &piece.step), (Verb::Insert | Verb::Upsert, Step::Do)) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
-                part.step = if verb == Verb::Insert { Step::Compare } else { Step::Over };
+                part.step =
+                    if verb == Verb::Insert { Step::Compare(error.message.as_ref().into()) } else { Step::Over };
                 self.add(part);
                 self.done(&piece);
                 Ok(())
@@ -720,12 +723,6 @@ impl<'a> Lanes<'a> {
         let due = self.waiting.iter().map(|(due_ns, _)| *due_ns);
         deadlines.chain(due).chain(self.session.wake_at_ns()).min().unwrap_or(u64::MAX)
     }
-}
-
-/// The error for an insert whose existing document could not be compared.
-fn not_compared(error: &OpError) -> OpError {
-    let what = "a document with this key already exists and could not be read to compare it";
-    OpError::new(error.kind, format!("{what}: {}", error.message))
 }
 
 /// The records with replaced bodies at some positions, which are in ascending order.

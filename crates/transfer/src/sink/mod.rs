@@ -13,6 +13,7 @@ mod reserved;
 mod store;
 #[cfg(feature = "tables")]
 mod tables;
+mod untaken;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};

@@ -16,7 +16,7 @@ pub(super) fn operation<'r>(
 ) -> Op<'r> {
     let all = batch.ended.sent();
     let records = if let Part::Some(_, records) = &piece.part { records } else { all };
-    let compares = matches!(piece.step, Step::Compare | Step::Check);
+    let compares = matches!(piece.step, Step::Compare(_) | Step::Check);
     if compares || batch.verb == Verb::Delete {
         keys.clear();
         for (key, _, _) in records.iter() {

@@ -32,6 +32,11 @@ impl OwnMembers {
     }
 }
 
+/// CouchDB's mark of a deletion. Without it, a document without content would come back to life.
+const TOMBSTONE: &str = "_deleted";
+const IS_DELETION: &str = "it is a deletion (`_deleted` is true), not a document; leave deletions out with --filter \
+                           '._deleted != true', or apply only them with --filter '._deleted == true' --op delete";
+
 /// What to do with one document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -68,22 +73,27 @@ impl Reserved {
         if !self.signs.iter().any(|sign| sign.find(body).is_some()) {
             return Fate::AsIs;
         }
-        let mut lost = false;
+        let (mut lost, mut reserved) = (false, None);
         let kept = members::keeping(body, |name, value| {
             if !self.can.reserves(name) {
                 return Ok(true);
             }
+            if name == TOMBSTONE && value.get() == "true" {
+                return Err(IS_DELETION.to_owned());
+            }
             let is_key = name == KEY_FIELD && members::is_text(value, key);
             if !is_key && self.rule == OwnMembers::Reject {
-                return Err(format!(
-                    "its member `{name}` is reserved by the target; use --own-members drop to remove such members, or \
-                     --rename to give it another name"
-                ));
+                reserved.get_or_insert_with(|| {
+                    format!(
+                        "its member `{name}` is reserved by the target; use --own-members drop to remove such members, or \
+                         --rename to give it another name"
+                    )
+                });
             }
             lost |= !is_key;
             Ok(false)
         });
-        match kept {
+        match kept.and_then(|kept| reserved.map_or(Ok(kept), Err)) {
             Ok(None) => Fate::AsIs,
             Ok(Some(kept)) => Fate::As(kept, lost),
             Err(why) => Fate::Rejected(why),
@@ -130,6 +140,11 @@ mod tests {
             assert!(why.contains(name) && why.contains("--own-members drop"), "{why}");
         }
         assert_eq!(reserved(&[], Reject).fate("k", exported.as_bytes()), Fate::AsIs);
+        for rule in [Drop, Reject] {
+            let Fate::Rejected(why) = fate(rule, r#"{"_rev":"2-b","_deleted":true}"#) else { panic!("{rule:?}") };
+            assert!(why.starts_with("it is a deletion"), "{why}");
+        }
+        assert_eq!(fate(Drop, r#"{"_deleted":false,"a":1}"#), without(r#"{"a":1}"#, true));
     }
 
     proptest! {

@@ -256,6 +256,8 @@ pub struct StoreSink {
     inserts_first: bool,
     /// The number in the collection's marker.
     mark: Option<CopyId>,
+    /// The columns for key and document, if the user did not name them.
+    columns: Option<(String, String)>,
 }
 
 impl StoreSink {
@@ -266,12 +268,14 @@ impl StoreSink {
     /// `Target`: the collection of a resumed copy no longer exists. Otherwise: the store does not support the verb or
     /// the durability, or a collection of this name exists that Storebench did not create and that was not named as
     /// existing.
-    pub fn open(store: Arc<dyn AnyStore>, options: StoreSinkOptions) -> Result<Self, TransferError> {
+    pub fn open(store: Arc<dyn AnyStore>, mut options: StoreSinkOptions) -> Result<Self, TransferError> {
         Self::check(&*store, &options, false)?;
         let mut mark = None;
+        let mut columns = None;
         if options.prepared.is_none() {
             // First contact with the store.
             store.inspect().map_err(|e| of_store(&*store, e))?;
+            columns = Self::name_columns(&*store, &mut options)?;
             Self::still_there(&*store, &options)?;
             Self::prepare(&*store, &options)?;
             mark = Self::marked(&*store, &options)?;
@@ -279,7 +283,24 @@ impl StoreSink {
         let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
         let empty = || store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
         let inserts_first = plain && store.capabilities().inserts_faster && options.inserts_first.unwrap_or_else(empty);
-        Ok(Self { store, options, inserts_first, mark })
+        Ok(Self { store, options, inserts_first, mark, columns })
+    }
+
+    /// Names the columns of a table of the user's that leaves no choice. Returns them.
+    fn name_columns(
+        store: &dyn AnyStore,
+        options: &mut StoreSinkOptions,
+    ) -> Result<Option<(String, String)>, TransferError> {
+        let is_json = options.verb.body() == Body::Json;
+        let Some(existing @ Existing { key: None, body: None, .. }) = options.existing.as_mut().filter(|_| is_json)
+        else {
+            return Ok(None);
+        };
+        let columns = store.plain_columns(&existing.name).map_err(|e| of_store(store, e))?;
+        if let Some((key, body)) = columns.clone() {
+            (existing.key, existing.body) = (Some(key), Some(body));
+        }
+        Ok(columns)
     }
 
     /// The number in the collection's marker now.
@@ -404,7 +425,9 @@ impl StoreSink {
 
 impl Sink for StoreSink {
     fn describe(&self) -> String {
-        format!("{}, {}", self.store.describe().url, self.options.collection)
+        let columns = self.columns.as_ref();
+        let columns = columns.map_or_else(String::new, |(key, body)| format!(" (key in {key}, document in {body})"));
+        format!("{}, {}{columns}", self.store.describe().url, self.options.collection)
     }
 
     fn store(&self) -> Option<&dyn AnyStore> {

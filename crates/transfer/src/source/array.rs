@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
+use super::damage::Damage;
 use super::lines::LONGEST_LINE_BYTES;
 use super::quotes::BOM;
 use super::reader::{Bad, FileRecords, FoundRecord};
-use super::unpack::Damage;
 use crate::error::TransferError;
 use crate::shape::members::Texts;
 

@@ -8,16 +8,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use storebench_documents::foreign::foreign;
+use storebench_documents::unpack::{cut_off, unpacked};
 use storebench_engine::Stop;
 use storebench_engine::store::{Account, LocalFuture};
 
 use super::array::ArrayRecords;
-use super::csv::CsvRecords;
+use super::csv::{CsvRecords, Escapes};
+use super::damage::{Damage, UpToDamage};
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
 use super::partitions::Partitions;
 use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
-use super::unpack::{Damage, UpToDamage, cut_off, unpacked};
-use super::{Part, Reader, Snapshot, Source, Split, tables};
+use super::{Packing, Part, Reader, Snapshot, Source, Split, flaws, tables};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
@@ -31,56 +33,11 @@ const SPLIT_BYTES: u64 = 64 << 20;
 /// Minimum size of a part, however many workers there are.
 const LEAST_SPLIT_BYTES: u64 = 1 << 20;
 
+/// Bytes at the beginning of a file that are looked at before anything is written.
+const HEAD_BYTES: u64 = 64 << 10;
+
 /// Typical compression ratio of text, a low estimate.
 const UNPACKED: u64 = 3;
-
-/// Compression of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// Not compressed.
-    Plain,
-    /// gzip, possibly with several members.
-    Gzip,
-    /// zstd, possibly with several frames.
-    Zstd,
-}
-
-impl Packing {
-    /// The name, and the magic bytes that such files start with.
-    pub(crate) fn told_by(self) -> (&'static str, &'static [u8]) {
-        match self {
-            Self::Plain => ("", &[]),
-            Self::Gzip => ("gzip", &[0x1f, 0x8b]),
-            Self::Zstd => ("zstd", &[0x28, 0xb5, 0x2f, 0xfd]),
-        }
-    }
-
-    /// The compression that the first bytes of a file indicate.
-    pub(crate) fn of_magic(first: &[u8]) -> Self {
-        // A zstd file may begin with frames to skip, as those of pzstd do (RFC 8878, 3.1.2).
-        if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
-            return Self::Zstd;
-        }
-        let fits = |packing: &Self| first.starts_with(packing.told_by().1);
-        [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
-    }
-
-    /// The compression that a file name indicates.
-    pub fn of_name(name: &str) -> Self {
-        match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
-            "gz" => Self::Gzip,
-            "zst" | "zstd" => Self::Zstd,
-            _ => Self::Plain,
-        }
-    }
-
-    /// Whether a file with this name and content is compressed but ends before its magic bytes do. Compressed files are
-    /// never empty.
-    fn is_cut_off(name: &str, first: &[u8]) -> bool {
-        let (_, magic) = Self::of_name(name).told_by();
-        first.len() < magic.len() && magic.starts_with(first)
-    }
-}
 
 struct InputFile {
     found: InspectedFile,
@@ -120,6 +77,8 @@ pub struct FileSourceOptions {
     pub types: ColumnTypes,
     /// The field delimiter of CSV and TSV, if it is not a comma or a tab.
     pub delimiter: Option<u8>,
+    /// How fields of CSV and TSV are escaped; `None` rejects rows where that decides whether a field is null.
+    pub escapes: Option<Escapes>,
     /// Whether the folders of files name fields, as `year=2024` does.
     pub partitions: bool,
     /// Files of the folder that are not read, because their names begin with `_`.
@@ -176,8 +135,45 @@ impl FileSource {
         let paths: Vec<String> = files.iter().map(|file| file.found.place.to_string()).collect();
         let partitions = if options.partitions { Partitions::of(&paths) } else { Partitions::default() };
         let source = Self { files, stream: None, options, partitions, counted: Mutex::default() };
+        source.check_contents()?;
         source.check_headers()?;
         Ok(source)
+    }
+
+    /// Refuses files of formats that are not read, and files that are not JSON lines as a whole. Of remote files only the
+    /// first bytes are known.
+    fn check_contents(&self) -> Result<(), TransferError> {
+        for (number, file) in self.files.iter().enumerate() {
+            if matches!(file.format, Format::Parquet | Format::Arrow) {
+                continue;
+            }
+            let name = self.name(number as u32);
+            let refused = |what: &str| Err(TransferError::BadInput(format!("{name}: {what}")));
+            if let Some(what) = foreign(&file.found.first) {
+                return refused(what);
+            }
+            let mut head = Vec::new();
+            if file.found.place.path().is_some() {
+                let opened = self.input(number as u32, 0, u64::MAX, &Arc::default());
+                // Errors are reported by the copy, which reads as much as it can.
+                let _ = opened.map(|input| input.take(HEAD_BYTES).read_to_end(&mut head));
+            }
+            if let Some(what) = foreign(&head) {
+                return refused(what);
+            }
+            if file.format == Format::Jsonl {
+                // A line that continues beyond the beginning is not looked at.
+                let end = if head.len() as u64 == HEAD_BYTES {
+                    memchr::memrchr(b'\n', &head).unwrap_or(0)
+                } else {
+                    head.len()
+                };
+                if let Some(what) = std::str::from_utf8(&head[..end]).ok().and_then(flaws::of_lines) {
+                    return refused(what);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses files with an invalid header, before anything is written. Remote files are checked later, during the
@@ -452,7 +448,8 @@ impl FileSource {
             format @ (Format::Csv | Format::Tsv) => {
                 let (types, given) = (&self.options.types, self.options.delimiter);
                 let delimiter = given.unwrap_or(format.delimiter());
-                let rows = CsvRecords::new((input, damage), delimiter, types, name)?;
+                let dialect = (delimiter, self.options.escapes);
+                let rows = CsvRecords::new((input, damage), dialect, types, name)?;
                 if given.is_none() {
                     rows.check_delimiter()?;
                 }
@@ -480,7 +477,7 @@ impl FileSource {
         }
         let input = &self.files[file as usize];
         if Packing::is_cut_off(&name, &input.found.first) {
-            return Err(cut_off(&name, Packing::of_name(&name)));
+            return Err(TransferError::Damaged(cut_off(&name, Packing::of_name(&name)).to_string()));
         }
         let opened = input.found.read(start.saturating_sub(1), end).map_err(failed)?;
         unpacked(Counted { input: opened, read: Arc::clone(read) }, input.packing, &name).map_err(failed)
@@ -490,6 +487,9 @@ impl FileSource {
     fn unpacked_by_magic(&self, mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         let mut first = Vec::new();
         input.by_ref().take(4).read_to_end(&mut first)?;
+        if let Some(what) = foreign(&first) {
+            return Err(TransferError::BadInput(format!("{}: {what}", self.name(0))).into());
+        }
         let packing = Packing::of_magic(&first);
         unpacked(io::Cursor::new(first).chain(input), packing, &self.name(0))
     }

@@ -3,7 +3,9 @@
 pub(crate) mod ahead;
 mod array;
 mod csv;
+mod damage;
 mod files;
+mod flaws;
 mod lines;
 mod pages;
 mod partitions;
@@ -16,10 +18,10 @@ mod tables;
 #[cfg(not(feature = "tables"))]
 #[path = "no_tables.rs"]
 mod tables;
-mod unpack;
 mod view_keys;
 
-pub use files::{FileSource, FileSourceOptions, Packing};
+pub use csv::Escapes;
+pub use files::{FileSource, FileSourceOptions};
 pub use store::{StoreSource, StoreSourceOptions, TheirExpiry, ViewSource};
 #[cfg(feature = "tables")]
 pub use tables::parquet_rows;
@@ -30,6 +32,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use serde::{Deserialize, Serialize};
+pub use storebench_documents::unpack::Packing;
 use storebench_engine::store::{Account, AnyStore, LocalFuture};
 
 use crate::error::TransferError;

@@ -29,6 +29,8 @@ pub(super) struct Quotes<R> {
     /// The line of the last opening quote.
     opened: u64,
     fault: Option<TransferError>,
+    /// Whether quotes are plain characters.
+    plain: bool,
 }
 
 #[derive(PartialEq)]
@@ -53,7 +55,13 @@ impl<R: Read> Quotes<R> {
             line: 1,
             opened: 1,
             fault: None,
+            plain: false,
         }
+    }
+
+    /// Passes quotes as plain characters.
+    pub(super) fn none(input: R) -> Self {
+        Self { plain: true, ..Self::new(input, b'\t', String::new()) }
     }
 
     /// Whether the last byte read ended a row.
@@ -106,7 +114,7 @@ impl<R: Read> Quotes<R> {
                 at += 1;
                 continue;
             }
-            let Some(found) = memchr(b'"', &bytes[at..]) else { break };
+            let Some(found) = memchr(b'"', &bytes[at..]).filter(|_| !self.plain) else { break };
             at += found;
             let begins = if at == first { self.begins } else { ends(bytes[at - 1]) };
             if self.state == QuoteState::Inside {

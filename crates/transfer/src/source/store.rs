@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 
 use storebench_engine::RealClock;
 use storebench_engine::store::{
-    Account, AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, Namespace, OpKind, Prepare, Rows,
-    RowsKind, StoreError, evenly,
+    Account, AnyStore, CollectionId, CollectionLayout, Existing, Layout, LocalFuture, NAME_COLUMNS, Namespace, OpKind,
+    Prepare, Rows, RowsKind, StoreError, evenly,
 };
 use storebench_study::workload::Body;
 
@@ -22,8 +22,8 @@ use crate::session::{self, Asker, of_store};
 use crate::shape::{Shape, Strip};
 
 /// How a user of `copy` names the source's columns.
-const FROM_COLUMNS: &str =
-    "name the columns with --from-key COLUMN and --from-body COLUMN, or read plain columns with --query SQL";
+const FROM_COLUMNS: &str = "name the columns with --from-key COLUMN and --from-body COLUMN, or make the key of columns with --key '{a}:{b}', or \
+     read plain columns with --query SQL";
 /// The sizes of each worker's key ranges, in the order in which they are read. A worker that is done early finds more work,
 /// and the smaller the last ranges, the sooner after the first worker the last one is done.
 const SIZES: [u32; 4] = [4, 2, 1, 1];
@@ -43,6 +43,9 @@ pub struct StoreSourceOptions {
     pub view: Option<ViewSource>,
     /// A query, in the store's own language, to read instead of a collection.
     pub query: Option<String>,
+    /// Whether records make their keys of fields. Then a table without a single key column is read by a query of all its
+    /// rows.
+    pub makes_keys: bool,
     /// What to do with the expiry of a document.
     pub expiry: TheirExpiry,
     /// Whether to drop attachments. If not, documents with attachments are rejected.
@@ -107,6 +110,7 @@ impl StoreSourceOptions {
             body: None,
             view: None,
             query: None,
+            makes_keys: false,
             expiry: TheirExpiry::default(),
             drop_attachments: false,
             access: Access::default(),
@@ -138,7 +142,17 @@ impl StoreSource {
             None => session::needs(&*store, OpKind::Scan, "reading a whole collection")?,
             Some(_) => session::needs(&*store, OpKind::View, "--view")?,
         }
-        let theirs = if options.prepared.is_some() { false } else { Self::prepare(&*store, &options)? };
+        let theirs = match options.prepared {
+            Some(_) => false,
+            None => match Self::prepare(&*store, &options)? {
+                Some(theirs) => theirs,
+                None => {
+                    let query = Some(all_rows(&options.collection));
+                    let options = StoreSourceOptions { query, ..options };
+                    return Ok(Self { store, options, theirs: true, way: Way::Query, page: FIRST_PAGE.into() });
+                }
+            },
+        };
         // Only a prepared store knows whether this collection has a key order.
         let can = store.capabilities();
         let way = match &options.view {
@@ -191,8 +205,9 @@ impl StoreSource {
         Ok(ranges(bounds))
     }
 
-    /// Finds the collection. Returns whether it exists independently of Storebench.
-    fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions) -> Result<bool, TransferError> {
+    /// Finds the collection. Returns whether it exists independently of Storebench; `None` if it has no single key column,
+    /// and is to be read by a query.
+    fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions) -> Result<Option<bool>, TransferError> {
         // A server without Storebench data may still have collections of the user's.
         let absent = store.inspect().map_err(|e| of_store(store, e))? == Namespace::Absent;
         if absent && store.capabilities().embedded {
@@ -213,9 +228,23 @@ impl StoreSource {
                 _ => StoreError::BadUrl(format!("{other} (as a collection created by Storebench: {ours})")),
             });
         }
+        let may_query = options.makes_keys && options.view.is_none() && options.key.is_none() && options.body.is_none();
+        if let Err(error) = &opened
+            && may_query
+            && store.capabilities().rows.contains(&RowsKind::Query)
+            && error.to_string().contains(NAME_COLUMNS)
+        {
+            return Ok(None);
+        }
         opened.map_err(|e| session::naming_columns(e, FROM_COLUMNS)).map_err(|e| of_store(store, e))?;
-        Ok(theirs)
+        Ok(Some(theirs))
     }
+}
+
+/// The SQL query of all rows of a table, which may be named with its schema.
+fn all_rows(table: &str) -> String {
+    let names = table.split('.').map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+    format!("SELECT * FROM {}", names.collect::<Vec<_>>().join("."))
 }
 
 /// Some of these bounds of equal ranges: those between ranges of [`SIZES`], for so many workers. With fewer ranges than

@@ -12,7 +12,7 @@ use crate::place::FileLocation;
 use crate::runtime::block_on;
 use crate::shape::Shape;
 use crate::sink::part_name;
-use crate::source::{FileSource, FileSourceOptions, Room, Source, Split, read_to_end};
+use crate::source::{Escapes, FileSource, FileSourceOptions, Room, Source, Split, read_to_end};
 
 /// Files that a copy wrote.
 pub(crate) struct FileTarget {
@@ -38,7 +38,11 @@ impl Target for FileTarget {
         if !self.folder && split.number != 0 {
             return Ok(());
         }
-        let options = FileSourceOptions { format: Some(self.format), ..FileSourceOptions::default() };
+        let options = FileSourceOptions {
+            format: Some(self.format),
+            escapes: Some(Escapes::None),
+            ..FileSourceOptions::default()
+        };
         let part = || self.place.join(&part_name(split.number, self.format));
         let place = if self.folder { part() } else { self.place.clone() };
         let source = FileSource::open(&[place], options)?;

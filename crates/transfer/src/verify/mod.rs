@@ -1,7 +1,6 @@
 //! Verifies that the target holds what was copied, by counts and sums of both sides, and lists the keys that differ.
 
 mod files;
-pub(crate) mod hash;
 pub(crate) mod passes;
 pub(crate) mod reread;
 pub(crate) mod spool;
@@ -18,6 +17,7 @@ use storebench_engine::Stop;
 
 pub(crate) use files::FileTarget;
 pub(crate) use store::StoreTarget;
+pub(crate) use storebench_documents::same as hash;
 
 use crate::error::TransferError;
 use crate::source::Split;

@@ -15,7 +15,9 @@ fn source(port: u16, manner: &str) -> Result<FileSource, TransferError> {
 fn files_are_read_whatever_the_server_can() {
     let text = lines(60_000);
     let port = serve(text.clone().into_bytes()).unwrap();
-    for (manner, many) in [("ranges", true), ("flaky", true), ("moved", true), ("whole", false), ("chunked", false)] {
+    for (manner, many) in
+        [("ranges", true), ("flaky", true), ("torn", true), ("moved", true), ("whole", false), ("chunked", false)]
+    {
         let store = memory();
         let source = source(port, manner).unwrap();
         assert_eq!(source.describe(), format!("http://127.0.0.1:{port}/{manner}/x.jsonl"));

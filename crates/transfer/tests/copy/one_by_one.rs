@@ -161,3 +161,19 @@ fn a_record_that_a_server_answers_senselessly_ends_no_copy() {
         }
     }
 }
+
+#[test]
+fn a_conflict_without_a_document_is_told_in_the_words_of_the_store() {
+    let store = Faulty::new(|request| match request.op {
+        Op::BulkWrite { kind: BulkWrite::Insert, items } => {
+            let conflicts = positions(items, &["k000003"]).into_iter();
+            Fate::Rejects(conflicts.map(|(at, _)| (at, OpError::conflict("it is in another collection"))).collect())
+        }
+        _ => Fate::Done,
+    });
+    let (lab, report, _) = run(sink_options(Verb::Insert), 10, store);
+    assert_eq!((report.counts.written, report.counts.rejected), (9, 1));
+    let why = &lab.rejects()[0].why;
+    assert!(why.contains("refused it (it is in another collection)") && !why.contains("no error"), "{why}");
+    assert_eq!((report.rejects_by_reason[0].records, &report.rejects_by_reason[0].why), (1, why));
+}

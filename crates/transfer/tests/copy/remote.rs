@@ -146,6 +146,8 @@ fn patterns_and_folders_name_objects() {
         let wanted: String = keys.iter().map(|key| line(key)).collect();
         assert_eq!(contents(&store), sorted(&wanted), "{pattern}");
     }
+    let counted = FileLocation::find_counted(&bucket.url("logs/"), &ACCESS).unwrap();
+    assert_eq!((counted.0.len(), counted.1), (4, 1));
     let Err(TransferError::BadInput(none)) = bucket.source("logs/2016-*") else { panic!("found") };
     assert!(none.contains("s3://box/logs/2016-*: no file matches"), "{none}");
     let Err(TransferError::BadInput(none)) = bucket.source("logs/2016.jsonl") else { panic!("found") };

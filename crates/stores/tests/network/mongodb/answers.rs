@@ -241,3 +241,19 @@ fn errors_without_a_count_are_told_in_the_words_of_the_server_and_nothing_is_kno
         }
     }
 }
+
+/// FerretDB answers so where its own database accepts no writes.
+#[test]
+fn write_errors_without_a_count_are_told_in_the_servers_words() {
+    let answer = doc! { "ok": 1.0, "writeErrors": [{ "index": 1, "code": 13, "errmsg": "no writes today" }] };
+    let (store, _) = second_message(move || Reply::Answer(answer.clone()));
+    let mut session = Driven::open(&*store, &options()).unwrap();
+    let reply = session.run(Op::BulkWrite { kind: BulkWrite::Insert, items: items(200).as_batch() }).unwrap();
+    let reply = reply.as_reply();
+    assert_eq!((reply.documents, reply.rejects.len()), (99, 101));
+    for reject in reply.rejects.iter().filter(|reject| reject.item != 4) {
+        let expected = if reject.item == 101 { ErrorKind::Refused } else { ErrorKind::OutcomeUnknown };
+        assert_eq!(reject.error.kind, expected, "{reject:?}");
+        assert!(reject.error.message.contains("no writes today"), "{reject:?}");
+    }
+}

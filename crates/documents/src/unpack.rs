@@ -1,14 +1,10 @@
-//! Decompresses gzip and zstd. All data before damage is returned before the error, and the error says what is wrong
+//! Decompresses gzip and zstd, for every verb that reads files. All data before damage is returned before the error, and the error says what is wrong
 //! with the stream.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::{Arc, OnceLock};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
-use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
-
-use super::Packing;
-use crate::error::TransferError;
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 /// Size of the input buffer.
 const IN_BYTES: usize = 64 << 10;
@@ -20,12 +16,74 @@ const BLOCK_BYTES: usize = 128 << 10;
 /// Bytes of a zstd frame that are enough to know the size of its header.
 const FRAME_START: usize = 5;
 
-/// Decompresses a file.
-pub(super) fn unpacked(
-    input: impl Read + Send + 'static,
-    packing: Packing,
-    name: &str,
-) -> io::Result<Box<dyn Read + Send>> {
+/// The largest window of zstd that is read, as a power of two: `zstd --long=31`.
+const WINDOW_LOG: u32 = 31;
+
+/// Compression of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Not compressed.
+    Plain,
+    /// gzip, possibly with several members.
+    Gzip,
+    /// zstd, possibly with several frames.
+    Zstd,
+}
+
+impl Packing {
+    /// The name, and the magic bytes that such files start with.
+    pub fn told_by(self) -> (&'static str, &'static [u8]) {
+        match self {
+            Self::Plain => ("", &[]),
+            Self::Gzip => ("gzip", &[0x1f, 0x8b]),
+            Self::Zstd => ("zstd", &[0x28, 0xb5, 0x2f, 0xfd]),
+        }
+    }
+
+    /// The compression that the first bytes of a file indicate.
+    pub fn of_magic(first: &[u8]) -> Self {
+        // A zstd file may begin with frames to skip, as those of pzstd do (RFC 8878, 3.1.2).
+        if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
+            return Self::Zstd;
+        }
+        let fits = |packing: &Self| first.starts_with(packing.told_by().1);
+        [Self::Gzip, Self::Zstd].into_iter().find(fits).unwrap_or(Self::Plain)
+    }
+
+    /// The compression that a file name indicates.
+    pub fn of_name(name: &str) -> Self {
+        match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "gz" => Self::Gzip,
+            "zst" | "zstd" => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Whether a file with this name and content is compressed but ends before its magic bytes do. Compressed files are
+    /// never empty.
+    pub fn is_cut_off(name: &str, first: &[u8]) -> bool {
+        let (_, magic) = Self::of_name(name).told_by();
+        first.len() < magic.len() && magic.starts_with(first)
+    }
+}
+
+/// What is wrong with compressed data, and of which file. An error of a reader contains it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DamagedData(String);
+
+impl DamagedData {
+    /// The damage that a reader reported.
+    pub fn within(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// Decompresses a file. Messages begin with its name, unless that is empty.
+///
+/// # Errors
+/// No memory for the decoder. Errors of the reader contain [`DamagedData`] if the data are damaged.
+pub fn unpacked(input: impl Read + Send + 'static, packing: Packing, name: &str) -> io::Result<Box<dyn Read + Send>> {
     let input = BufReader::with_capacity(IN_BYTES, input);
     Ok(match packing {
         Packing::Plain => Box::new(input.into_inner()),
@@ -35,7 +93,7 @@ pub(super) fn unpacked(
 }
 
 /// The error for a file that ends before its magic bytes do.
-pub(super) fn cut_off(name: &str, packing: Packing) -> TransferError {
+pub fn cut_off(name: &str, packing: Packing) -> DamagedData {
     damaged(name, packing.told_by().0, What::Cut)
 }
 
@@ -57,14 +115,15 @@ enum What {
     Trailing,
 }
 
-fn damaged(name: &str, format: &str, what: What) -> TransferError {
-    TransferError::Damaged(match what {
-        What::Cut => format!("{name}: the {format} stream ends in the middle (truncated download?)"),
-        What::Corrupt => format!("{name}: the {format} stream is corrupt"),
+fn damaged(name: &str, format: &str, what: What) -> DamagedData {
+    let place = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    DamagedData(match what {
+        What::Cut => format!("{place}the {format} stream ends in the middle (truncated download?)"),
+        What::Corrupt => format!("{place}the {format} stream is corrupt"),
         What::Checksum => {
-            format!("{name}: the checksum of the {format} stream is wrong, so any record in it may be damaged")
+            format!("{place}the checksum of the {format} stream is wrong, so any record in it may be damaged")
         }
-        What::Trailing => format!("{name}: other data follows the {format} stream and was not read"),
+        What::Trailing => format!("{place}other data follows the {format} stream and was not read"),
     })
 }
 
@@ -81,7 +140,7 @@ struct Unpacker<U> {
     out: Vec<u8>,
     at: usize,
     filled: usize,
-    fault: Option<TransferError>,
+    fault: Option<DamagedData>,
 }
 
 impl<U: Unpack> Unpacker<U> {
@@ -100,7 +159,7 @@ impl<U: Unpack> Read for Unpacker<U> {
                 return Ok(length);
             }
             if let Some(fault) = &self.fault {
-                return Err(fault.clone().into());
+                return Err(io::Error::other(fault.clone()));
             }
             (self.at, self.filled) = (0, 0);
             match self.unpack.step(&mut self.out)? {
@@ -143,7 +202,11 @@ impl<R: BufRead> Gzip<R> {
         let mut bytes = [0; N];
         match self.input.read_exact(&mut bytes) {
             Ok(()) => Ok(Some(bytes)),
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof && TransferError::within(&e).is_none() => Ok(None),
+            Err(e)
+                if e.kind() == io::ErrorKind::UnexpectedEof && e.get_ref().is_none_or(|e| !e.is::<DamagedData>()) =>
+            {
+                Ok(None)
+            }
             Err(e) => Err(e),
         }
     }
@@ -254,7 +317,8 @@ struct Zstd<R> {
 
 impl<R: BufRead> Zstd<R> {
     fn new(input: R) -> io::Result<Self> {
-        let decoder = Decoder::new()?;
+        let mut decoder = Decoder::new()?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG))?;
         Ok(Self { input, decoder, wanted: FRAME_START, between: true, some: false, holds: false })
     }
 }
@@ -283,45 +347,6 @@ impl<R: BufRead> Unpack for Zstd<R> {
                 self.wanted = if hint == 0 { FRAME_START } else { hint };
                 Step::Some(filled)
             }
-        })
-    }
-}
-
-/// Reads up to where its input is damaged, as if the input ended there.
-pub(super) struct UpToDamage<R> {
-    input: R,
-    damage: Damage,
-}
-
-/// Shared error state of an input; set when the damage is reached.
-#[derive(Clone, Default)]
-pub(super) struct Damage(Arc<OnceLock<TransferError>>);
-
-impl Damage {
-    /// The damage, if it was reached.
-    pub(super) fn found(&self) -> Option<TransferError> {
-        self.0.get().cloned()
-    }
-}
-
-impl<R: Read> UpToDamage<R> {
-    pub(super) fn new(input: R) -> (Self, Damage) {
-        let damage = Damage::default();
-        (Self { input, damage: damage.clone() }, damage)
-    }
-}
-
-impl<R: Read> Read for UpToDamage<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.damage.0.get().is_some() {
-            return Ok(0);
-        }
-        self.input.read(into).or_else(|error| match TransferError::within(&error) {
-            Some(found @ TransferError::Damaged(_)) => {
-                self.damage.0.get_or_init(|| found);
-                Ok(0)
-            }
-            _ => Err(error),
         })
     }
 }
@@ -357,7 +382,7 @@ mod tests {
     fn read(packing: Packing, packed: Vec<u8>) -> (Vec<u8>, Option<String>) {
         let mut out = Vec::new();
         let ended = unpacked(io::Cursor::new(packed), packing, "f").unwrap().read_to_end(&mut out);
-        (out, ended.err().map(|e| TransferError::within(&e).unwrap().to_string()))
+        (out, ended.err().map(|e| DamagedData::within(&e).unwrap().to_string()))
     }
 
     fn text() -> Vec<u8> {

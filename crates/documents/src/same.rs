@@ -1,4 +1,5 @@
-//! Hashes a document to 128 bits, independent of its notation.
+//! Whether two documents are the same, for every verb that compares: hashes a document to 128 bits, independent of its
+//! notation.
 //!
 //! Two documents are equal if RFC 8259 gives them the same value. The order of members, whitespace, escapes and the
 //! notation of numbers (`1.0`, `1`, `1e0`) do not matter. Of members with the same name, the last one counts, as in
@@ -21,17 +22,17 @@ const BYTES: u64 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Seen {
     /// Hash of key and document.
-    pub(crate) hash: u128,
+    pub hash: u128,
     /// Values in the document that stores often change.
-    pub(crate) odd: Odd,
+    pub odd: Odd,
 }
 
 /// Number of values in a document of each kind that stores often change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub(crate) struct Odd(pub(crate) [u32; ODD]);
+pub struct Odd(pub [u32; ODD]);
 
 /// Number of these kinds.
-pub(crate) const ODD: usize = 6;
+pub const ODD: usize = 6;
 const FRACTION: usize = 0;
 const NEGATIVE_ZERO: usize = 1;
 const REPEATED: usize = 2;
@@ -57,14 +58,14 @@ impl AddAssign for Odd {
 
 impl Odd {
     /// The values that are missing in what was read back.
-    pub(crate) fn lost(self, found: Self) -> Self {
+    pub fn lost(self, found: Self) -> Self {
         let mut lost = self;
         lost.0.iter_mut().zip(found.0).for_each(|(count, kept)| *count = count.saturating_sub(kept));
         lost
     }
 
     /// For each kind that occurs: the number of values, and a description.
-    pub(crate) fn told(self) -> impl Iterator<Item = (u64, String)> {
+    pub fn told(self) -> impl Iterator<Item = (u64, String)> {
         self.0.into_iter().zip(KINDS).filter(|(count, _)| *count > 0).map(|(count, [one, several, what])| {
             (u64::from(count), format!("{} ({what})", if count == 1 { one } else { several }))
         })
@@ -73,12 +74,12 @@ impl Odd {
 
 /// The hash of a key and its document. A body that is not JSON is hashed as bytes. `own` are top-level members to leave
 /// out. Without `nulls`, null members are left out at any depth.
-pub(crate) fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u128 {
+pub fn of_record(key: &str, body: &[u8], own: &[&str], nulls: bool) -> u128 {
     seen(key, body, own, nulls).hash
 }
 
 /// The same, with the values that stores may change.
-pub(crate) fn seen(key: &str, body: &[u8], own: &[&str], nulls: bool) -> Seen {
+pub fn seen(key: &str, body: &[u8], own: &[&str], nulls: bool) -> Seen {
     let mut walk = Walk::new(body, own, nulls);
     let (body, odd) = match std::str::from_utf8(body).ok().and_then(|_| walk.document()) {
         Some(hash) => (hash, walk.odd),
@@ -91,8 +92,28 @@ pub(crate) fn seen(key: &str, body: &[u8], own: &[&str], nulls: bool) -> Seen {
 }
 
 /// The hash of a key.
-pub(crate) fn of_key(key: &str) -> u128 {
+pub fn of_key(key: &str) -> u128 {
     xxh3_128_with_seed(key.as_bytes(), TEXT)
+}
+
+/// The text that stands for a number in any notation: `1.0`, `01` and `1e0` have the same. `None` if it is no number.
+pub fn number(text: &str) -> Option<String> {
+    let text = text.trim();
+    let bare = text.strip_prefix('+').unwrap_or(text);
+    // Not `inf` and `nan`.
+    let is_number = bare.ends_with(|c: char| c.is_ascii_digit() || c == '.') && bare.parse::<f64>().is_ok();
+    is_number.then(|| {
+        let Decimal { negative, digits, exponent } = Decimal::of(bare);
+        let sign = if negative { "-" } else { "" };
+        format!("{sign}{}e{exponent}", String::from_utf8_lossy(&digits))
+    })
+}
+
+/// The text that stands for a moment, in whatever offset it is written, to the microsecond. `None` if it is no time with an
+/// offset.
+pub fn moment(text: &str) -> Option<String> {
+    let moment: jiff::Timestamp = text.trim().parse().ok()?;
+    Some(moment.round(jiff::Unit::Microsecond).unwrap_or(moment).as_microsecond().to_string())
 }
 
 /// Walks over JSON. It does not recurse, so that deep nesting cannot overflow the stack.
@@ -379,6 +400,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_and_moments_have_one_text() {
+        for alike in [["1", "1.0"], ["+01", "10e-1"], ["-0", "0.00"], ["-2.50", "-25e-1"]] {
+            assert!(number(alike[0]).is_some() && number(alike[0]) == number(alike[1]), "{alike:?}");
+        }
+        for other in ["x", "", "inf", "NaN", "1,0"] {
+            assert_eq!(number(other), None, "{other}");
+        }
+        assert_ne!(number("1"), number("10"));
+        let noon = moment("2024-01-01T12:00:00Z");
+        assert!(noon.is_some());
+        for same in ["2024-01-01 13:00:00+01", "2024-01-01T07:00:00-05:00", "2024-01-01T12:00:00.0000001Z"] {
+            assert_eq!(moment(same), noon, "{same}");
+        }
+        assert!(moment("2024-01-01T12:00:00.000001Z") != noon && moment("noon").is_none());
+    }
 
     #[test]
     fn ways_of_writing_do_not_count() {
