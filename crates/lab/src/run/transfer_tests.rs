@@ -46,6 +46,8 @@ struct ByHand {
     lost_in: u64,
     lost_out: u64,
     rejected: u64,
+    /// What the target counts.
+    counted: Option<&'static str>,
     folders: Mutex<Vec<(PathBuf, u32)>>,
     copies: Mutex<Vec<CopyDirection>>,
     files_read: AtomicU64,
@@ -114,7 +116,8 @@ impl Transfers for ByHand {
         record.total.ops[1].succeeded = 3;
         let tasks = TasksResult { asked: request.tasks, at_once: 2, parts: request.parts.into() };
         let first_reject = (self.rejected > 0).then(|| "line 7: too large".to_owned());
-        Ok(Transferred { record, tasks, documents, bytes: 0, rejected: self.rejected, first_reject })
+        let lost = self.counted.map(str::to_owned);
+        Ok(Transferred { record, tasks, documents, bytes: 0, rejected: self.rejected, first_reject, lost })
     }
 }
 
@@ -187,6 +190,7 @@ fn copies_are_phases_and_their_files_are_written_once() {
 fn a_copy_that_loses_documents_fails_its_trial() {
     for (by_hand, phase, said) in [
         (ByHand { lost_in: 2, ..ByHand::default() }, "import", "expected 300 documents, but 298 arrived"),
+        (ByHand { counted: Some("the target removed 7"), ..ByHand::default() }, "import", "the target removed 7"),
         (ByHand { lost_out: 1, ..ByHand::default() }, "export", "expected 300 documents, but 299 arrived"),
         (
             ByHand { rejected: 3, ..ByHand::default() },
