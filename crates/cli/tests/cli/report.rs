@@ -558,3 +558,19 @@ fn a_picture_is_written() {
     assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
     assert!(cli.run_args(&["report", run, "--picture", "a.PNG"]).code(2).err.contains("exists"));
 }
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_by_the_exit_code() {
+    let cli = Cli::new();
+    // No file may be larger than 100 KiB, and the page is.
+    let program = cli.command(&["bench", "memory:", "--operations", "2000", "--out", "runs"]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]).arg(program.get_program());
+    limited.args(program.get_args()).current_dir(cli.folder.path());
+    program.get_envs().for_each(|(name, value)| drop(value.map(|value| limited.env(name, value))));
+    let done = cli.run_command(&mut limited);
+    assert!(
+        done.code != 0 && done.err.contains("no report: ") && done.err.contains("run `storebench report"),
+        "{done:?}"
+    );
+}

@@ -181,9 +181,10 @@ mod store_tests {
         assert_eq!(split("a=sqlite:x.db"), (Some("a"), "sqlite:x.db"));
         assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
         assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
-        let study = "title = \"t\"\nstores = [\"sqlite:a.db\", \"b=sqlite:b.db?x=1\", \"sqlite:c.db\"]";
-        let stores = toml::from_str::<Study>(&format!("{study}\n[collections.c]\ncount = 1\n")).unwrap().stores;
-        let all: Vec<(&str, &str)> = stores.0.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
+        let study = "stores = [\"sqlite:a.db\", \"b=sqlite:b.db?x=1\", \"sqlite:c.db\"]";
+        let stores = toml::from_str::<IndexMap<String, Stores>>(study).unwrap();
+        let all: Vec<(&str, &str)> =
+            stores["stores"].0.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
         assert_eq!(all, [("sqlite", "sqlite:a.db"), ("b", "sqlite:b.db?x=1"), ("sqlite-2", "sqlite:c.db")]);
         for (entries, why) in
             [(&["a=memory:", "a=null:"][..], "two stores are called `a`"), (&["=memory:"], "is empty")]
