@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use storebench_report::{
-    INDEX_MARK, IndexedRun, Life, Recorded, ReportError, Subject, index, markdown, page, picture,
-};
+use storebench_report::{INDEX_MARK, IndexedRun, Life, Recorded, ReportError, Subject, index, markdown, page, picture};
 use storebench_results::RESULT_FILE;
 use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
@@ -39,12 +37,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if args.runs.iter().any(|run| is_folder_of_runs(run)) {
         return write_index(args);
     }
-    let runs = args
-        .runs
-        .iter()
-        .map(|run| Recorded::open(run))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(Failure::bad_input)?;
+    let runs =
+        args.runs.iter().map(|run| Recorded::open(run)).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let subject = Subject::of(runs);
     if args.markdown {
         print(&markdown(&subject))?;

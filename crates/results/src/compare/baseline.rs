@@ -166,11 +166,7 @@ fn free_name(folder: &Path, began: &str) -> PathBuf {
 
 fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty()
-        || name.starts_with('.')
-        || name.len() > LONGEST_NAME
-        || !name.chars().all(fits)
-    {
+    if name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME || !name.chars().all(fits) {
         return Err(CompareError::Baseline(format!(
             "`{name}` names no baseline: use letters, digits, `-`, `_` and `.`, such as main or v1.2"
         )));
@@ -181,9 +177,7 @@ fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
 fn missing(dir: &Path, name: &str) -> String {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut there: Vec<String> = files
-        .filter_map(|file| {
-            file.path().is_dir().then(|| Some(file.file_name().to_str()?.to_owned()))?
-        })
+        .filter_map(|file| file.path().is_dir().then(|| Some(file.file_name().to_str()?.to_owned()))?)
         .filter(|name| !name.starts_with('.'))
         .collect();
     there.sort();
