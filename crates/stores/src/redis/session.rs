@@ -79,7 +79,6 @@ pub(crate) struct Redis {
     pub(super) transactions: VecDeque<Begun>,
     /// What the steps of a transaction found.
     pub(super) found: StepsFound,
-    pub(super) seed: u64,
 }
 
 impl Dialect for Redis {
