@@ -10,7 +10,7 @@ use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
 use storebench_results::cost::PriceSheet;
 use storebench_study::workload::{
-    Override, Study, StudyConfiguration, at_host, automatic_workers, leaves_host_open, read_toml, renamed_keys,
+    Override, Study, StudyConfiguration, at_host, automatic_workers, leaves_host_open, read_toml,
 };
 
 use crate::args::StudyArgs;
@@ -114,20 +114,13 @@ fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
             };
             Err(Failure::bad_input(format!("{}: cannot be read: {error}; {remedy}", named.display())))
         }
-        _ => Ok((read(named, "a study file")?, named.to_owned())),
+        _ => Ok((read_toml(named, "a study file")?, named.to_owned())),
     }
-}
-
-/// Reads a file. Prints a note on stderr for each key that has been renamed.
-fn read(file: &Path, what: &str) -> Result<String, Failure> {
-    let text = read_toml(file, what)?;
-    renamed_keys(&text, file).iter().for_each(|told| line(&format!("note: {told}")));
-    Ok(text)
 }
 
 /// Reads a price sheet, if one is given.
 pub(crate) fn prices(file: Option<&Path>) -> Result<Option<PriceSheet>, Failure> {
-    let read = |file: &Path| Ok(PriceSheet::parse(&read(file, "a price sheet")?, file)?);
+    let read = |file: &Path| Ok(PriceSheet::parse(&read_toml(file, "a price sheet")?, file)?);
     file.map(read).transpose()
 }
 

@@ -183,7 +183,7 @@ fn freeze(
             ("trace", &known.trace, &found.trace),
         ];
         for (key, then, now) in files {
-            if !same_file(then.as_ref(), now.as_ref()) {
+            if then != now {
                 return Err(DocumentError::new(
                     format!("{path}.{key}"),
                     "the file differs from the one that the earlier run used; restore that file, or start a new run",
@@ -202,14 +202,6 @@ fn freeze(
         }
     }
     Ok(found)
-}
-
-/// Runs of earlier versions have no hash of `from`.
-fn same_file(then: Option<&FileFacts>, now: Option<&FileFacts>) -> bool {
-    match (then, now) {
-        (Some(then), Some(now)) if then.xxh3.is_empty() => (then.bytes, then.skipped) == (now.bytes, now.skipped),
-        _ => then == now,
-    }
 }
 
 pub(crate) fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {

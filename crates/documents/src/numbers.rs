@@ -1,7 +1,9 @@
 //! Writes numbers, timestamps and identifiers as text, without allocation.
 
-use super::random::{Random, scramble};
+use storebench_study::scramble;
 use storebench_study::workload::TimeForm;
+
+use super::random::Random;
 
 /// Appends an integer, padded with zeros to `width` digits, at most 40.
 #[inline]

@@ -21,15 +21,6 @@ pub(crate) fn mix(a: u64, b: u64) -> u64 {
     fold(a ^ P0, b ^ P1)
 }
 
-/// A bijection of 64-bit numbers (the finalizer of splitmix64, Steele, Lea and Flood 2014): distinct numbers stay
-/// distinct, which makes identifiers unique.
-#[inline]
-pub(crate) fn scramble(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
-}
-
 /// Hashes a name and a number to one seed.
 pub(crate) fn seed_of(name: &str, seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed)

@@ -54,12 +54,6 @@ pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Tab
     if !folder.join(RESULT_FILE).exists() {
         return Err(bad_input(format!("{}: no run is here; was it moved or deleted?", folder.display())));
     }
-    if !file.exists() && folder.join(kind.parquet_file()).exists() {
-        return Err(bad_input(format!(
-            "{}: an older version wrote this table as Parquet; read that file",
-            folder.join(kind.parquet_file()).display()
-        )));
-    }
     let read = || -> Result<Table, String> {
         let rows: Vec<Map<String, Value>> = rows_of(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let columns: Vec<_> = kind.columns().into_iter().map(|(name, kind)| (name, type_of(kind))).collect();

@@ -27,5 +27,5 @@ pub use page::{Life, changing, page};
 pub use picture::picture;
 #[cfg(feature = "png")]
 pub use png::png;
-pub use recorded::{ReadOldTable, Recorded, ReportError};
+pub use recorded::{Recorded, ReportError};
 pub use subject::Subject;

@@ -125,7 +125,7 @@ impl Live {
 }
 
 fn made(folder: &Path) -> Result<Made, crate::ReportError> {
-    let subject = Subject::of(vec![Recorded::open(folder, None)?]);
+    let subject = Subject::of(vec![Recorded::open(folder)?]);
     let (html, data) = changing(&subject)?;
     let changing = serde_json::json!({ "html": html, "data": data }).to_string();
     Ok(Made { page: page(&subject, Life::Live)?.into(), changing: changing.into() })

@@ -353,9 +353,6 @@ fn decorate(
     }
 }
 
-/// Renamed options: old name, new name.
-const RENAMED: [(&str, &str); 1] = [("slots", "concurrency")];
-
 /// The options of a URL. Each can be taken once.
 pub(crate) struct Options<'u> {
     values: Vec<(&'u str, &'u str)>,
@@ -370,7 +367,6 @@ impl<'u> Options<'u> {
             let (name, value) = pair.split_once('=').ok_or_else(|| {
                 StoreError::BadUrl(format!("the option `{pair}` has no value; write it like {pair}=…"))
             })?;
-            let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| *new);
             if values.iter().any(|(other, _)| *other == name) {
                 return Err(StoreError::BadUrl(format!("the option `{name}` is given twice; remove one")));
             }

@@ -13,5 +13,5 @@ pub mod units;
 pub mod workload;
 mod written;
 
-pub use mix::mix64;
+pub use mix::{mix64, scramble};
 pub use part::Part;

@@ -11,7 +11,6 @@ use crate::args::{CompareArgs, CompareFormat, Undecided};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
 use crate::outputs::{refuse_existing, write_text};
-use crate::verbs::report::READ_OLD_TABLE;
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let named = args.runs.iter().map(|run| Source::open(run));
@@ -35,7 +34,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.output {
         let mut recorded = Vec::new();
         for run in sides.iter().flat_map(|side| &side.runs) {
-            recorded.push((run.name.clone(), Recorded::open(&run.file, READ_OLD_TABLE).map_err(Failure::bad_input)?));
+            recorded.push((run.name.clone(), Recorded::open(&run.file).map_err(Failure::bad_input)?));
         }
         let page = compare_page(&result, recorded).map_err(Failure::bad_input)?;
         write_text(file, &page, args.force)?;

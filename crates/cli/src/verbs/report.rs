@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use storebench_report::{
-    INDEX_MARK, IndexedRun, Life, ReadOldTable, Recorded, ReportError, Subject, index, markdown, page, picture,
-};
+use storebench_report::{INDEX_MARK, IndexedRun, Life, Recorded, ReportError, Subject, index, markdown, page, picture};
 use storebench_results::RESULT_FILE;
 use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
@@ -16,7 +14,6 @@ use crate::failure::Failure;
 use crate::output::{layout, print};
 use crate::outputs::{refuse_existing, write_bytes, write_text};
 #[cfg(feature = "tables")]
-use crate::progress::line;
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
@@ -42,12 +39,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     if args.runs.iter().any(|run| is_folder_of_runs(run)) {
         return write_index(args);
     }
-    let runs = args
-        .runs
-        .iter()
-        .map(|run| Recorded::open(run, READ_OLD_TABLE))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(Failure::bad_input)?;
+    let runs =
+        args.runs.iter().map(|run| Recorded::open(run)).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let subject = Subject::of(runs);
     if args.markdown {
         print(&markdown(&subject))?;
@@ -192,19 +185,12 @@ fn png(_: &str) -> Result<Vec<u8>, Failure> {
     Err(Failure::bad_input("this binary was built without PNG; write SVG, or build with the feature `png`"))
 }
 
-/// Reads tables that older versions wrote as Parquet.
-#[cfg(feature = "tables")]
-pub(super) const READ_OLD_TABLE: Option<ReadOldTable> = Some(storebench_transfer::parquet_rows);
-#[cfg(not(feature = "tables"))]
-pub(super) const READ_OLD_TABLE: Option<ReadOldTable> = None;
-
 #[cfg(not(feature = "tables"))]
 fn tables(_: &[PathBuf]) -> Result<u8, Failure> {
     Err(Failure::bad_input("this binary was built without Parquet; build with the feature `tables`"))
 }
 
-/// Writes the tables of runs as Parquet into a separate folder: next to the tables there may be Parquet files of an older
-/// version, with rows that exist nowhere else.
+/// Writes the tables of runs as Parquet into a separate folder.
 #[cfg(feature = "tables")]
 fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
     for run in runs {
@@ -212,27 +198,17 @@ fn tables(runs: &[PathBuf]) -> Result<u8, Failure> {
         // Fails if the folder is not a run.
         storebench_results::read_run(run).map_err(Failure::bad_input)?;
         let kept: Vec<Table> = Table::ALL.into_iter().filter(|table| folder.join(table.file()).exists()).collect();
-        let older = Table::ALL.into_iter().any(|table| folder.join(table.parquet_file()).exists());
-        match (kept.is_empty(), older) {
-            (true, true) => {
-                let what = "an older version already wrote the tables of this run as Parquet, next to its run.json";
-                return Err(Failure::bad_input(format!("{}: {what}", run.display())));
-            }
-            (true, false) => return Err(Failure::bad_input(format!("{}: this run has no tables", run.display()))),
-            (false, true) => {
-                let what =
-                    "rows of trials that an older version measured remain in the Parquet files next to its run.json";
-                line(&format!("{}: {what}", run.display()));
-            }
-            (false, false) => {}
+        if kept.is_empty() {
+            return Err(Failure::bad_input(format!("{}: this run has no tables", run.display())));
         }
         let into = folder.join("parquet");
         let failed = |file: &Path, error: std::io::Error| Failure::spoiled(format!("{}: {error}", file.display()));
         std::fs::create_dir_all(&into).map_err(|error| failed(&into, error))?;
         for table in kept {
-            let file = into.join(table.parquet_file());
+            let name = format!("{}.parquet", table.name());
+            let file = into.join(&name);
             // Written next to its place, and moved there when complete.
-            let part = into.join(format!(".{}.new", table.parquet_file()));
+            let part = into.join(format!(".{name}.new"));
             let write = || parquet(table, folder, std::fs::File::create(&part)?);
             write().and_then(|()| std::fs::rename(&part, &file)).map_err(|error| {
                 let _ = std::fs::remove_file(&part);
@@ -269,7 +245,7 @@ fn kind(column: Column) -> storebench_transfer::Kind {
 /// Writes the page of a run into its folder; gives its path.
 pub(super) fn write_page(folder: &Path) -> Result<PathBuf, String> {
     let made = || -> Result<String, ReportError> {
-        let subject = Subject::of(vec![Recorded::open(folder, READ_OLD_TABLE)?]);
+        let subject = Subject::of(vec![Recorded::open(folder)?]);
         page(&subject, Life::Written)
     };
     let text = made().map_err(|e| e.to_string())?;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use serde::de::IgnoredAny;
+use storebench_study::scramble;
 use storebench_study::workload::TimeForm;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sketch::{Reservoir, Trend, Values};
 use crate::error::DocumentError;
 use crate::json::{self, Walk};
-use crate::random::scramble;
 use crate::reader::LineReader;
 
 /// The deepest nesting that documents of a study can have.

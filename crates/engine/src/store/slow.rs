@@ -68,13 +68,14 @@ pub struct Servers {
 struct SlowState {
     /// When each place is free, earliest on top; empty if there is no limit.
     free_at_ns: BinaryHeap<Reverse<u64>>,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Servers {
     fn new(options: SlowOptions) -> Self {
         let concurrency = options.concurrency.map_or(0, NonZeroU32::get);
-        let state = SlowState { free_at_ns: (0..concurrency).map(|_| Reverse(0)).collect(), random: options.seed };
+        let random = fastrand::Rng::with_seed(options.seed);
+        let state = SlowState { free_at_ns: (0..concurrency).map(|_| Reverse(0)).collect(), random };
         Self {
             latency_ns: whole_ns(options.latency),
             jitter_ns: whole_ns(options.jitter),
@@ -84,15 +85,9 @@ impl Servers {
     }
 
     /// How long one service takes.
-    fn service_ns(&self, random: &mut u64) -> u64 {
-        if self.jitter_ns == 0 {
-            return self.latency_ns;
-        }
-        // Uniform over -jitter..=jitter, by multiplying into the range.
-        let width = u128::from(self.jitter_ns) * 2 + 1;
-        let offset = (u128::from(split_mix(random)) * width) >> 64;
-        let sum = u128::from(self.latency_ns) + offset;
-        u64::try_from(sum.saturating_sub(u128::from(self.jitter_ns))).unwrap_or(u64::MAX)
+    fn service_ns(&self, random: &mut fastrand::Rng) -> u64 {
+        let offset = random.u64(..=self.jitter_ns.saturating_mul(2));
+        self.latency_ns.saturating_add(offset).saturating_sub(self.jitter_ns)
     }
 
     /// When a service that begins at `start_ns` ends.
@@ -163,15 +158,6 @@ fn short(duration: Duration) -> String {
         .into_iter()
         .find(|(unit, _)| ns.is_multiple_of(*unit))
         .map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): one multiplication chain per number. Any seed works.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

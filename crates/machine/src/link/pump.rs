@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::run::{Conn, Shared, reset_on_close};
-use super::state::{OneWay, ns, splitmix64};
+use super::state::{OneWay, ns};
 use super::timer::now_ns;
 
 /// Bytes per read if nothing delays them.
@@ -70,8 +70,8 @@ pub(super) struct Pump {
     leaves_at: u64,
     /// The era of the link's state that it has applied.
     era: u64,
-    /// The state of the random generator for jitter.
-    random: u64,
+    /// For jitter.
+    random: fastrand::Rng,
     /// When the timer wakes it.
     wakes_at: u64,
     /// The receiver no longer takes bytes.
@@ -92,7 +92,7 @@ impl Pump {
             last_due: 0,
             leaves_at: 0,
             era: 0,
-            random: 0,
+            random: fastrand::Rng::with_seed(0),
             wakes_at: 0,
             gone: false,
         }
@@ -160,7 +160,7 @@ impl Pump {
     /// sent now: the old fault is over.
     fn begin_era(&mut self, way: &OneWay, seed: u64) {
         self.era = self.link.era.get();
-        self.random = seed ^ splitmix64(&mut (self.conn.number * 2 + self.way as u64));
+        self.random = fastrand::Rng::with_seed(seed.rotate_left(32) ^ (self.conn.number * 2 + self.way as u64));
         self.leaves_at = 0;
         let latest = if way.is_plain() { 0 } else { now_ns() + ns(way.latency) + ns(way.jitter) };
         self.underway.iter_mut().for_each(|piece| piece.due = piece.due.min(latest));

@@ -66,16 +66,10 @@ impl OneWay {
         self.latency.is_zero() && self.jitter.is_zero() && self.bandwidth.is_none()
     }
 
-    /// The latency of the next bytes, in ns. `state` is that of the random generator.
-    pub(super) fn draw_ns(&self, state: &mut u64) -> u64 {
+    /// The latency of the next bytes, in ns.
+    pub(super) fn draw_ns(&self, random: &mut fastrand::Rng) -> u64 {
         let (latency, jitter) = (ns(self.latency), ns(self.jitter));
-        if jitter == 0 {
-            return latency;
-        }
-        let range = u128::from(jitter) * 2 + 1;
-        // The product's upper half is uniform over the range, up to a part in 2^64.
-        let drawn = (u128::from(splitmix64(state)) * range) >> 64;
-        u64::try_from((u128::from(latency) + drawn).saturating_sub(u128::from(jitter))).unwrap_or(u64::MAX)
+        (latency + random.u64(..=2 * jitter)).saturating_sub(jitter)
     }
 }
 
@@ -83,15 +77,6 @@ impl OneWay {
 pub(super) fn ns(duration: Duration) -> u64 {
     const CENTURY: u64 = 100 * 365 * 86_400 * 1_000_000_000;
     u64::try_from(duration.as_nanos()).unwrap_or(CENTURY).min(CENTURY)
-}
-
-/// The next number of splitmix64 (Steele, Lea, Flood 2014).
-pub(super) fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -103,8 +88,8 @@ mod tests {
         let way =
             OneWay { latency: Duration::from_nanos(1_000), jitter: Duration::from_nanos(400), ..OneWay::default() };
         let draw = |seed: u64| {
-            let mut state = seed;
-            (0..10_000).map(|_| way.draw_ns(&mut state)).collect::<Vec<_>>()
+            let mut random = fastrand::Rng::with_seed(seed);
+            (0..10_000).map(|_| way.draw_ns(&mut random)).collect::<Vec<_>>()
         };
         let drawn = draw(7);
         assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&600), Some(&1_400)));
@@ -113,11 +98,10 @@ mod tests {
         assert_eq!(drawn, draw(7));
         assert_ne!(drawn, draw(8));
         let more = OneWay { jitter: Duration::from_nanos(5_000), ..way };
-        assert!((0..1_000).map(|i| more.draw_ns(&mut { i })).any(|ns| ns == 0), "never less than nothing");
-        assert!(
-            OneWay { latency: Duration::MAX, jitter: Duration::MAX, ..way }.draw_ns(&mut 1) > 0,
-            "nothing overflows"
-        );
+        let mut random = fastrand::Rng::with_seed(1);
+        assert!((0..1_000).map(|_| more.draw_ns(&mut random)).any(|ns| ns == 0), "never less than nothing");
+        let longest = OneWay { latency: Duration::MAX, jitter: Duration::MAX, ..way };
+        assert!(longest.draw_ns(&mut random) > 0, "nothing overflows");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use fastrand::Rng;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
@@ -14,33 +15,6 @@ pub(super) const PAGE: u64 = 4096;
 const RUN: u64 = 256;
 
 type Page = Box<[u8; PAGE as usize]>;
-
-/// A pseudo-random generator (SplitMix64). The same seed gives the same numbers.
-#[derive(Debug)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`, which must not be 0. The modulo bias of less than 2^-32 does not matter here.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn coin(&mut self) -> bool {
-        self.next() >> 63 == 1
-    }
-}
 
 /// The state of a file's content, except for the bytes, which are in its backing file.
 ///
@@ -207,21 +181,21 @@ impl Content {
 
     /// Undoes unsynced changes. With dice, a random part of the changed pages and of the size changes survives. Returns
     /// how many bytes were lost, in whole pages.
-    pub(super) fn forget(&mut self, file: &File, dice: Option<&mut Dice>) -> io::Result<u64> {
+    pub(super) fn forget(&mut self, file: &File, dice: Option<&mut Rng>) -> io::Result<u64> {
         let mut size = self.durable;
         // Content beyond this offset is not from the last sync.
         let mut base = self.durable;
         let mut undo = std::mem::take(&mut self.undo);
         if let Some(dice) = dice {
             // If a truncation is lost, so is everything written beyond it since.
-            let lost_cut = self.lowest < self.durable && dice.coin();
+            let lost_cut = self.lowest < self.durable && dice.bool();
             let end = if lost_cut { self.lowest / PAGE } else { u64::MAX };
             if !lost_cut {
                 base = self.lowest;
-                size = if dice.coin() { self.size } else { self.lowest };
+                size = if dice.bool() { self.size } else { self.lowest };
             }
             undo.retain(|&page, _| {
-                let stays = page < end && dice.coin();
+                let stays = page < end && dice.bool();
                 if stays {
                     size = size.max(self.size.min((page + 1) * PAGE));
                 }
@@ -275,12 +249,12 @@ mod tests {
         all
     }
 
-    fn random(content: &mut Content, file: &File, dice: &mut Dice, live: &mut Vec<u8>) {
-        let at = dice.below(6 * PAGE);
-        let length = 1 + dice.below(2 * PAGE);
-        match dice.below(5) {
+    fn random(content: &mut Content, file: &File, dice: &mut Rng, live: &mut Vec<u8>) {
+        let at = dice.u64(..6 * PAGE);
+        let length = 1 + dice.u64(..2 * PAGE);
+        match dice.u64(..5) {
             0..=2 => {
-                let data = vec![1 + dice.below(255) as u8; length as usize];
+                let data = vec![1 + dice.u64(..255) as u8; length as usize];
                 content.write(file, at, &data, true).unwrap();
                 live.resize(live.len().max((at + length) as usize), 0);
                 live[at as usize..(at + length) as usize].copy_from_slice(&data);
@@ -306,10 +280,10 @@ mod tests {
 
     #[test]
     fn whatever_is_done_is_forgotten() {
-        let (file, mut content, mut dice) = (new_file(), Content::default(), Dice::new(1));
+        let (file, mut content, mut dice) = (new_file(), Content::default(), Rng::with_seed(1));
         let (mut live, mut durable) = (Vec::new(), Vec::new());
         for _ in 0..3000 {
-            match dice.below(8) {
+            match dice.u64(..8) {
                 0 => {
                     content.settle();
                     durable.clone_from(&live);
@@ -326,16 +300,16 @@ mod tests {
 
     #[test]
     fn of_what_was_not_synced_a_part_stays() {
-        let (file, mut content, mut dice) = (new_file(), Content::default(), Dice::new(2));
+        let (file, mut content, mut dice) = (new_file(), Content::default(), Rng::with_seed(2));
         let mut live = Vec::new();
         let (mut old, mut new, mut between) = (0, 0, 0);
         for _ in 0..1000 {
-            for _ in 0..dice.below(4) {
+            for _ in 0..dice.u64(..4) {
                 random(&mut content, &file, &mut dice, &mut live);
             }
             content.settle();
             let durable = live.clone();
-            for _ in 0..dice.below(4) {
+            for _ in 0..dice.u64(..4) {
                 random(&mut content, &file, &mut dice, &mut live);
             }
             let lowest = content.lowest as usize;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use fuser::{Errno, FileType};
 use rustix::fs::FallocateFlags;
 
-use super::content::{Content, Dice, PAGE};
+use super::content::{Content, PAGE};
 use super::files::Files;
 use super::{Forgotten, Keep};
 
@@ -479,9 +479,9 @@ impl Tree {
     pub(super) fn cut(&mut self, keep: Keep) -> io::Result<Forgotten> {
         let mut dice = match keep {
             Keep::Nothing => None,
-            Keep::Some(seed) => Some(Dice::new(seed)),
+            Keep::Some(seed) => Some(fastrand::Rng::with_seed(seed)),
         };
-        let stay = dice.as_mut().map_or(0, |dice| dice.below(self.journal.len() as u64 + 1) as usize);
+        let stay = dice.as_mut().map_or(0, |dice| dice.usize(..=self.journal.len()));
         let lost = self.journal.split_off(stay);
         let mut forgotten = Forgotten { names: lost.len() as u64, ..Forgotten::default() };
         for undo in lost.into_iter().rev().flat_map(|operation| operation.into_iter().rev()) {

@@ -13,17 +13,10 @@ const MOST_LINES: usize = 40;
 const MOST_SERIES: usize = 60;
 
 pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
-    let left_out = subject.runs.iter().any(|run| run.old_tables_left_out);
     html! {
-        @if !charts.is_empty() || left_out {
+        @if !charts.is_empty() {
             section #charts {
                 h2 { "Charts" }
-                @if left_out {
-                    p.dim {
-                        "An older version saved the tables of this run as Parquet, which this build of Storebench cannot read. \
-                         Charts over time are left out. To see them, use a build with the feature `tables`."
-                    }
-                }
                 noscript { p.dim { "Charts need JavaScript, which is disabled here. Each chart also has a table." } }
                 @for chart in charts { (place(subject, chart)) }
             }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn run() -> RunResult {
-        read_run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/fixtures/run-format-1")).unwrap()
+        read_run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/run.json")).unwrap()
     }
 
     #[track_caller]

@@ -7,42 +7,30 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use storebench_results::rows_of;
 
-use super::{ReadOldTable, ReportError};
+use super::ReportError;
 
-/// A row of a table, of any version.
+/// A row of a table.
 pub(super) trait Row: DeserializeOwned {
-    fn trial(&self) -> u32;
-    /// The phase's name, and the time in the phase.
-    fn place(&mut self) -> (&mut String, u64);
-    /// The pass of the phase; empty in tables of older versions.
-    fn pass(&self) -> &str;
+    /// The trial, the phase and its pass.
+    fn of(&self) -> (u32, String, String);
 }
 
 macro_rules! row {
-    ($row:ty, $at:ident) => {
-        impl Row for $row {
-            fn trial(&self) -> u32 {
-                self.trial
+    ($($row:ty)*) => {
+        $(impl Row for $row {
+            fn of(&self) -> (u32, String, String) {
+                (self.trial, self.phase.clone(), self.pass.clone())
             }
-            fn place(&mut self) -> (&mut String, u64) {
-                (&mut self.phase, self.$at)
-            }
-            fn pass(&self) -> &str {
-                &self.pass
-            }
-        }
+        })*
     };
 }
-row!(IntervalRow, from_ns);
-row!(ResourceRow, at_ns);
-row!(StoreRow, at_ns);
+row!(IntervalRow ResourceRow StoreRow);
 
 /// One interval of one operation.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct IntervalRow {
     pub(crate) trial: u32,
     pub(crate) phase: String,
-    #[serde(default)]
     pub(crate) pass: String,
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
@@ -59,7 +47,6 @@ pub(crate) struct IntervalRow {
 pub(crate) struct ResourceRow {
     pub(crate) trial: u32,
     pub(crate) phase: String,
-    #[serde(default)]
     pub(crate) pass: String,
     pub(crate) at_ns: u64,
     pub(crate) rss_bytes: u64,
@@ -72,7 +59,6 @@ pub(crate) struct ResourceRow {
 pub(crate) struct StoreRow {
     pub(crate) trial: u32,
     pub(crate) phase: String,
-    #[serde(default)]
     pub(crate) pass: String,
     pub(crate) at_ns: u64,
     pub(crate) figure: String,
@@ -112,16 +98,6 @@ impl IntervalRow {
 /// The rows of a table; none if the file does not exist.
 pub(super) fn rows<R: Row>(path: &Path) -> Result<Vec<R>, ReportError> {
     rows_of(path).map_err(|e| damaged(path, &e))
-}
-
-/// The rows of a table that an older version saved as Parquet; none if the file does not exist.
-pub(super) fn old_rows<R: Row>(path: &Path, read: ReadOldTable) -> Result<Vec<R>, ReportError> {
-    let mut rows = Vec::new();
-    if path.exists() {
-        let mut add = |line: &[u8]| serde_json::from_slice(line).map(|row| rows.push(row)).map_err(io::Error::other);
-        read(path, &mut add).map_err(|e| damaged(path, &e))?;
-    }
-    Ok(rows)
 }
 
 fn damaged(path: &Path, error: &io::Error) -> ReportError {

@@ -23,7 +23,7 @@ fn many_trials_of_half_a_minute() {
     let folder = kept.unwrap_or_else(|| own.path().to_owned());
     std::fs::create_dir_all(&folder).unwrap();
     study::write(&folder, count).unwrap();
-    let subject = Subject::of(vec![Recorded::open(&folder, None).unwrap()]);
+    let subject = Subject::of(vec![Recorded::open(&folder).unwrap()]);
     let text = page(&subject, Life::Written).unwrap();
     // 5 MB for 200 trials.
     assert!(text.len() < 25_000 * count as usize, "{} bytes", text.len());

@@ -122,10 +122,9 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
     Ok(Saved { path: path.clone(), runs: kept + 1, removed: removed.into_iter().map(|old| old.file).collect() })
 }
 
-/// The runs of a baseline, oldest first. Older versions kept a single run as `NAME.json`.
+/// The runs of a baseline, oldest first.
 fn runs_of(dir: &Path, name: &str) -> Result<Vec<OneRun>, CompareError> {
     let folder = folder_of(dir, name)?;
-    let single = dir.join(format!("{name}.json"));
     let unreadable = |e: std::io::Error| CompareError::Baseline(format!("{}: cannot be read: {e}", folder.display()));
     let paths = |entries: std::fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
     let mut files: Vec<PathBuf> = match std::fs::read_dir(&folder).and_then(paths) {
@@ -134,8 +133,7 @@ fn runs_of(dir: &Path, name: &str) -> Result<Vec<OneRun>, CompareError> {
     };
     files.retain(|file| file.extension().is_some_and(|end| end == "json"));
     files.sort();
-    let files = Some(single).filter(|single| single.is_file()).into_iter().chain(files);
-    files.map(|file| OneRun::read(&file.display().to_string())).collect()
+    files.iter().map(|file| OneRun::read(&file.display().to_string())).collect()
 }
 
 /// Refuses a run that can never be compared together with the runs of the baseline.
@@ -168,13 +166,7 @@ fn free_name(folder: &Path, began: &str) -> PathBuf {
 
 fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    // Earlier versions kept NAME.json.
-    if name.is_empty()
-        || name.ends_with(".json")
-        || name.starts_with('.')
-        || name.len() > LONGEST_NAME
-        || !name.chars().all(fits)
-    {
+    if name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME || !name.chars().all(fits) {
         return Err(CompareError::Baseline(format!(
             "`{name}` names no baseline: use letters, digits, `-`, `_` and `.`, such as main or v1.2"
         )));
@@ -185,14 +177,10 @@ fn folder_of(dir: &Path, name: &str) -> Result<PathBuf, CompareError> {
 fn missing(dir: &Path, name: &str) -> String {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut there: Vec<String> = files
-        .filter_map(|file| {
-            let name = file.file_name().to_str()?.to_owned();
-            if file.path().is_dir() { Some(name) } else { name.strip_suffix(".json").map(str::to_owned) }
-        })
+        .filter_map(|file| file.path().is_dir().then(|| Some(file.file_name().to_str()?.to_owned()))?)
         .filter(|name| !name.starts_with('.'))
         .collect();
     there.sort();
-    there.dedup();
     let none = format!("there is no baseline `{name}` in {}", dir.display());
     if there.is_empty() {
         return format!("{none}, nor any other: keep one with `storebench compare RUN --save-baseline {name}`");

@@ -662,11 +662,6 @@ fn a_baseline_is_a_set_of_runs_that_are_kept_whole() {
     assert!(Source::baseline(&baselines, "main#x").unwrap().configuration.is_some());
     assert!(missing("mian").contains("did you mean `main`"));
     assert!(missing("../main").contains("names no baseline"));
-    // Earlier versions kept one run, as a file.
-    std::fs::copy(&mains[0].runs[0].file, baselines.join("old.json")).unwrap();
-    assert_eq!(days("old"), [DAY_1]);
-    save_baseline(&mains[1], &baselines, "old", Keep::All).unwrap();
-    assert_eq!(days("old"), [DAY_1, "2026-01-01T01:00:00Z"]);
     let mut cut = run(DAY_2, &[("x", EVEN)]);
     cut.run.interrupted = true;
     let cut = kept(dir.path(), "cut", &cut);

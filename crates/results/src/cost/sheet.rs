@@ -44,7 +44,7 @@ pub struct PriceSheet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressPrice>,
     /// What configurations run on, by configuration name. `*` matches any text. These take precedence over `stores`.
-    #[serde(default, alias = "arms", skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub configurations: IndexMap<String, RunsOn>,
     /// What stores run on, by store name in the study. `default` covers every other store.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

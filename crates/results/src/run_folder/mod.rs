@@ -10,7 +10,6 @@ mod elsewhere;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod folder;
-mod format_1;
 mod gather;
 mod generators;
 mod history;

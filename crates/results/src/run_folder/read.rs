@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::folder::{FolderError, RESULT_FILE};
-use super::format_1::{FORMAT_1, renamed};
 use super::model::{FORMAT, RunResult};
 
 /// Reads a run from its folder, or from the path of its `run.json`.
@@ -47,12 +46,7 @@ pub fn read_result(bytes: &[u8], file: &Path) -> Result<RunResult, FolderError> 
             "the file has no `format`, so Storebench did not write it; give the {RESULT_FILE} of a run"
         )));
     };
-    let value = if format == FORMAT_1 {
-        renamed(value)
-    } else {
-        check_format(&format, file)?;
-        value
-    };
+    check_format(&format, file)?;
     serde_json::from_value(value).map_err(|e| {
         corrupt(format!("the file claims format `{format}`, but {e}: it was changed after the run; use the original"))
     })
@@ -101,10 +95,9 @@ mod tests {
             (b"[1, 2]", "has no `format`"),
             (b"{\"format\": \"other/1\"}", "did not write it"),
             (newer.as_bytes(), "newer Storebench"),
-            (b"{\"format\": \"storebench-run/0\"}", "older Storebench"),
-            (b"{\"format\": \"storebench-run/1\"}", "missing field"),
-            (b"{\"format\": \"storebench-run/1\", \"run\": 7}", "invalid type"),
+            (b"{\"format\": \"storebench-run/1\"}", "older Storebench"),
             (b"{\"format\": \"storebench-run/2\"}", "missing field"),
+            (b"{\"format\": \"storebench-run/2\", \"run\": 7}", "invalid type"),
         ] {
             let text = refusal(bytes);
             assert!(text.contains("runs/x/run.json") && text.contains(says), "{text}");

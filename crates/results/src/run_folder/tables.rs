@@ -15,7 +15,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storebench_engine::measure::{Label, PhaseRecord, Tally};
 
-use super::format_1::renamed_row;
 use super::model::Percentiles;
 
 /// A table of a run folder.
@@ -48,11 +47,6 @@ impl Table {
     /// The file in a run folder.
     pub fn file(self) -> String {
         format!("{}.jsonl.gz", self.name())
-    }
-
-    /// The file in folders of older versions, which kept their tables as Parquet.
-    pub fn parquet_file(self) -> String {
-        format!("{}.parquet", self.name())
     }
 }
 
@@ -270,7 +264,7 @@ pub fn lines_of(path: &Path, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> i
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
             Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
-            Ok(_) => each(&renamed_row(&line))?,
+            Ok(_) => each(&line)?,
         }
     }
 }

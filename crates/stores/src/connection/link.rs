@@ -76,22 +76,22 @@ pub(crate) enum Turn {
 
 impl<T> Link<T> {
     /// Creates a link over an existing connection.
-    pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
-        Self::new(ConnectionState::Up(stream), connect, window, timeout, seed)
+    pub(crate) fn connected(stream: Stream, connect: Connect, window: u32, timeout: Duration) -> Self {
+        Self::new(ConnectionState::Up(stream), connect, window, timeout)
     }
 
     /// Creates a link that is still connecting. Requests made meanwhile are sent once it is connected.
-    pub(crate) fn connecting(connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
-        Self::new(ConnectionState::Connecting(connect()), connect, window, timeout, seed)
+    pub(crate) fn connecting(connect: Connect, window: u32, timeout: Duration) -> Self {
+        Self::new(ConnectionState::Connecting(connect()), connect, window, timeout)
     }
 
-    fn new(state: ConnectionState, connect: Connect, window: u32, timeout: Duration, seed: u64) -> Self {
+    fn new(state: ConnectionState, connect: Connect, window: u32, timeout: Duration) -> Self {
         let bell = Bell::new();
         Self {
             pipe: Pipe::new(window),
             state,
             connect,
-            backoff: Backoff::new(seed),
+            backoff: Backoff::new(),
             disconnects: 0,
             reads: 0,
             silence: None,
@@ -378,7 +378,7 @@ pub(super) mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let connect: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
-        let link = Link::connected(Stream::Plain(stream), connect, 4, timeout, 1);
+        let link = Link::connected(Stream::Plain(stream), connect, 4, timeout);
         (link, listener.accept().await.unwrap().0)
     }
 
@@ -444,7 +444,7 @@ pub(super) mod tests {
             let connect: Connect = Box::new(move || {
                 Box::pin(async move { Ok(Stream::Plain(tokio::net::TcpStream::connect(address).await.unwrap())) })
             });
-            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::from_secs(1), 1);
+            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::from_secs(1));
             let next = async |link: &mut Link<u32>| loop {
                 match link.turn() {
                     Turn::Nothing => {
@@ -474,7 +474,7 @@ pub(super) mod tests {
             let (host, tls, go) = held_reader(bytes.len(), b"!");
             let stream = connect(&host, Some(&tls), Duration::from_secs(20)).await.unwrap();
             let never: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
-            let mut link: Link<u32> = Link::connected(stream, never, 4, Duration::from_secs(1), 1);
+            let mut link: Link<u32> = Link::connected(stream, never, 4, Duration::from_secs(1));
             link.pipe.request(1, true).extend_from_slice(&bytes);
             link.flush();
             assert!(link.pipe.sendable().is_empty(), "TLS holds what the socket has not taken");
@@ -494,7 +494,7 @@ pub(super) mod tests {
             let connect: Connect = Box::new(|| {
                 Box::pin(async { Err(StoreError::NotSupported("it came back without a disk".into())) }) as Connecting
             });
-            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::ZERO, 1);
+            let mut link: Link<u32> = Link::connecting(connect, 4, Duration::ZERO);
             assert_eq!(link.not_connected().kind, ErrorKind::Temporary);
             assert!(matches!(link.turn(), Turn::Lost(_)));
             let error = link.not_connected();

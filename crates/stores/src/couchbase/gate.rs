@@ -126,10 +126,9 @@ impl Gate {
         }
         let (settings, link, state) = (Arc::clone(&self.settings), Arc::clone(&self.link), Arc::clone(&self.state));
         let closed = Arc::clone(&self.closed);
-        let seed = std::ptr::from_ref(self) as u64;
         *task = Some(
             tokio::spawn(async move {
-                let mut backoff = Backoff::new(seed);
+                let mut backoff = Backoff::new();
                 // Until the SDK has noticed too.
                 tokio::time::sleep(NOTICED_WITHIN).await;
                 loop {

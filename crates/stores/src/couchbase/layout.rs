@@ -94,11 +94,8 @@ impl<'s> Scope<'s> {
         if value["made_by"] != "storebench" {
             return Ok(None);
         }
-        // Older versions wrote a list of names.
-        let names = value["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let mut marked: Vec<Marked> = names.map(|name| Marked::new(name, FORM)).collect();
         let marks = value["collections"].as_object().into_iter().flatten();
-        marked.extend(marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))));
+        let marked = marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))).collect();
         Ok(Some(Marker { scope: value["scope"] == true, marked, removing: value["removing"] == true, cas }))
     }
 

@@ -2,26 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use fastrand::Rng;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use storebench_engine::store::StoreError;
 
 use super::server::Server;
 use crate::http::Method;
-use crate::net::{draw, shuffle};
 
 /// The number of keys read from each end to start the search.
 const ENDS: usize = 32;
 /// The approximate maximum number of jumps. If more keys are wanted, each jump reads several adjacent keys.
 const JUMPS: usize = 1_000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        (draw(&mut self.0) % bound.max(1) as u64) as usize
-    }
-}
 
 /// At most `at_most` keys of a database, determined by `seed`.
 ///
@@ -36,7 +28,7 @@ pub(super) async fn keys(
     seed: u64,
 ) -> Result<Vec<String>, StoreError> {
     let documents = server.sizes(database).await?.map_or(0.0, |sizes| sizes.documents) as usize;
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut known = Known::default();
     let page = |start: Option<&str>, backwards: bool, limit: usize| {
         let mut query = format!("_all_docs?limit={limit}");
@@ -68,7 +60,7 @@ pub(super) async fn keys(
         }
     }
     let mut keys: Vec<String> = known.keys.into_iter().collect();
-    shuffle(&mut keys, random.0);
+    random.shuffle(&mut keys);
     keys.truncate(at_most);
     Ok(keys)
 }
@@ -101,13 +93,13 @@ impl Known {
     }
 
     /// A likely key.
-    fn guess(&self, random: &mut Random) -> Option<String> {
-        let pattern = self.order.get(random.below(self.order.len()))?;
+    fn guess(&self, random: &mut Rng) -> Option<String> {
+        let pattern = random.choice(&self.order)?;
         let from = self.seen.iter().position(|(least, greatest)| least < greatest)?;
         let mut key: String = pattern.chars().take(from).collect();
         for (least, greatest) in self.seen.iter().take(pattern.chars().count()).skip(from) {
             let between = *greatest as usize - *least as usize;
-            let character = *least as usize + random.below(between + 1);
+            let character = *least as usize + random.usize(..=between);
             // Surrogates are not characters.
             key.push(u32::try_from(character).ok().and_then(char::from_u32).unwrap_or(*least));
         }
@@ -124,7 +116,7 @@ mod tests {
         let mut known = Known::default();
         known.take(&json!({ "rows": [{ "id": "users/0001" }, { "id": "users/4999" }, { "id": "_design/x" }] }));
         assert_eq!(known.order.len(), 2);
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         let guesses: BTreeSet<String> = (0..200).filter_map(|_| known.guess(&mut random)).collect();
         assert!(guesses.iter().all(|guess| guess.as_str() >= "users/0000" && guess.as_str() <= "users/4999"));
         for digit in '0'..='4' {

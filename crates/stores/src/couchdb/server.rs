@@ -11,7 +11,7 @@ use crate::net::Host;
 
 /// The marker in each of Storebench's databases. Local documents are not listed, counted or replicated.
 const MARKER: &str = "_local/storebench";
-/// The text before the owner in a mark. Markers of older versions have none.
+/// The text before the owner in a mark.
 pub(super) const FORM: &str = "collection";
 
 /// What a server reports about itself.

@@ -23,7 +23,7 @@ use storebench_engine::store::{
 };
 
 use crate::connection::{Dialog, Link, again};
-use crate::net::{Stream, fresh};
+use crate::net::Stream;
 use crate::registry::{OptionHelp, Scheme};
 use session::HostedSession;
 use wire::{Ask, Call, Hello};
@@ -181,7 +181,7 @@ impl Store for HostedStore {
         let stream = connect(&self.socket, &hello).await?;
         let again =
             again((self.socket.clone(), hello), |(socket, hello)| async move { connect(&socket, &hello).await });
-        Ok(HostedSession::over(Link::connected(stream, again, options.in_flight, options.timeout, fresh())))
+        Ok(HostedSession::over(Link::connected(stream, again, options.in_flight, options.timeout)))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {

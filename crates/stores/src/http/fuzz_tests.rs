@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use storebench_engine::store::{CollectionId, Op, OpError, Request, Session, Token};
 use storebench_fakes::fuzz::Mutator;
 
@@ -13,7 +14,6 @@ use super::request::RequestBuf;
 use super::session::{Dialect, Step};
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
 use crate::connection::Pipe;
-use crate::net::draw as next;
 
 const WELL: [&str; 6] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
@@ -25,8 +25,8 @@ const WELL: [&str; 6] = [
 ];
 
 /// A mutation of a valid answer, or noise.
-fn garbled(state: &mut u64) -> Vec<u8> {
-    Mutator::new(next(state)).input(&WELL, &[])
+fn garbled(random: &mut Rng) -> Vec<u8> {
+    Mutator::new(random.u64(..)).input(&WELL, &[])
 }
 
 /// Reads the bytes as an answer to a GET, in pieces, and then the end of the connection. `None` if they are not an answer.
@@ -94,9 +94,9 @@ fn garbled_answers_end_every_operation() {
 fn garbled_answers(closes: u64, patience: Duration) {
     let seeds = AtomicU64::new(1);
     let port = serve(move |_, mut stream| {
-        let mut state = seeds.fetch_add(1, Ordering::SeqCst);
+        let mut random = Rng::with_seed(seeds.fetch_add(1, Ordering::SeqCst));
         while request(&mut stream).is_some() {
-            if stream.write_all(&garbled(&mut state)).is_err() || next(&mut state).is_multiple_of(closes) {
+            if stream.write_all(&garbled(&mut random)).is_err() || random.u64(..).is_multiple_of(closes) {
                 return;
             }
         }

@@ -48,11 +48,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(number: usize, seed: u64, wire: Wire, bells: &Arc<Bells>) -> Self {
+    pub(super) fn new(number: usize, wire: Wire, bells: &Arc<Bells>) -> Self {
         let bell = bells.bell(number);
         Self {
             state: LinkState::Open(Box::new(wire)),
-            backoff: Backoff::new(seed),
+            backoff: Backoff::new(),
             place: None,
             served: false,
             counted: false,

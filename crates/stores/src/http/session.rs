@@ -133,8 +133,7 @@ impl<D: Dialect> HttpSession<D> {
         while links.len() < connections {
             let together = (connections - links.len()).min(32);
             for made in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
-                let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), links.len());
-                links.push(Link::new(links.len(), seed, made, &bells));
+                links.push(Link::new(links.len(), made, &bells));
             }
         }
         // Makes the first poll register each link, so that it rings when it is closed.

@@ -41,7 +41,7 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 
 use crate::connection::{Link, again};
-use crate::net::{self, Control, KeySample, Memo, fresh, settled, with_net_options};
+use crate::net::{self, Control, KeySample, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::{Connection, PATIENCE, find};
 use keys::{Collection, Listed};
@@ -204,7 +204,7 @@ impl Store for MemcachedStore {
         let again = again(Arc::clone(&self.settings), |settings| async move {
             Connection::open(&settings.address, PATIENCE).await?.0.into_stream()
         });
-        let link = Link::connected(connection.into_stream()?, again, options.in_flight, options.timeout, fresh());
+        let link = Link::connected(connection.into_stream()?, again, options.in_flight, options.timeout);
         Ok(MemcachedSession::new(Memcached { largest_bytes }, ready.collections, ready.read_only, vec![link]))
     }
 

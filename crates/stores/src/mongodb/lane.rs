@@ -11,7 +11,6 @@ use super::finder::{Hello, Role};
 use super::url::Target;
 use super::wire::Connection;
 use crate::connection::{Link, again};
-use crate::net::fresh;
 
 /// The answer that a connection waits for.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +59,7 @@ impl Lane {
             let again = again(Arc::clone(target), move |target| async move {
                 Ok(target.finder.connect(role, timeout).await?.0.into_stream())
             });
-            Line { link: Link::connected(connection.into_stream(), again, 1, timeout, fresh()), stale: false }
+            Line { link: Link::connected(connection.into_stream(), again, 1, timeout), stale: false }
         };
         let mut lines = vec![line(first)];
         lines.extend(others.into_iter().map(|(connection, _)| line(connection)));

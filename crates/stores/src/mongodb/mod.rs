@@ -67,7 +67,7 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Language;
 
-use crate::net::{self, Control, Memo, fresh};
+use crate::net::{self, Control, Memo};
 use crate::registry::Options;
 use bson::{ARRAY, DOCUMENT};
 use commands::{Builder, Collection, KeyKind, Tails};
@@ -407,7 +407,7 @@ impl Store for MongoStore {
             orphans: Arc::clone(&self.orphans),
         };
         self.end_orphans().await;
-        Ok(MongoSession::new(shared, lanes, options.timeout, fresh()))
+        Ok(MongoSession::new(shared, lanes, options.timeout))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {

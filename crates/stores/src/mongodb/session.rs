@@ -1,6 +1,7 @@
 //! A session: each operation has a connection to itself while it is in progress.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +21,7 @@ use super::wire::{self, garbage};
 use crate::asked::{ByNumber, Template};
 use crate::connection::{Answers, Link};
 use crate::document::collection_of;
-use crate::net::{draw, lost};
+use crate::net::lost;
 
 /// What all operations need.
 pub(super) struct Shared {
@@ -56,8 +57,8 @@ struct Operation {
 
 pub(crate) struct MongoSession {
     shared: Shared,
-    /// The state of the random generator for revisions (splitmix64).
-    revisions: u64,
+    /// Draws revisions.
+    revisions: fastrand::Rng,
     /// First the lane for writes, and for reads that must see them. Then the lane for other reads, if it is another
     /// one.
     lanes: Vec<Lane>,
@@ -86,10 +87,11 @@ pub(super) fn now_ms() -> i64 {
 
 impl MongoSession {
     /// Takes lanes with equal numbers of connections.
-    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, timeout: Duration, seed: u64) -> Self {
+    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, timeout: Duration) -> Self {
         Self {
             shared,
-            revisions: seed,
+            // The keys of the hasher are random in each process, and differ at each call.
+            revisions: fastrand::Rng::with_seed(RandomState::new().hash_one(0)),
             width: lanes.first().map_or(1, |lane| lane.lines.len()),
             lanes,
             places: Vec::new(),
@@ -112,7 +114,7 @@ impl MongoSession {
                     return Err(OpError::unsupported());
                 }
                 let Self { places, revisions, .. } = self;
-                let mut half = || u128::from(draw(revisions));
+                let mut half = || u128::from(revisions.u64(..));
                 let transaction = places[place]
                     .transaction
                     .get_or_insert_with(|| Box::new(Transaction::new((half() << 64 | half()).to_le_bytes())));
@@ -167,7 +169,7 @@ impl MongoSession {
             most_message_bytes: limits.most_message_bytes,
             most_writes: limits.most_writes,
             most_updates: if shared.dialect == Dialect::FerretDb1 { 1 } else { limits.most_writes },
-            draw: &mut || draw(revisions).cast_signed(),
+            draw: &mut || revisions.i64(..),
             now_ms: now_ms(),
         };
         let with_values;
@@ -410,7 +412,7 @@ impl Answers for MongoSession {
         let open = transaction.as_deref().filter(|transaction| transaction.is_open());
         let in_transaction = open.is_some();
         let collection = &shared.collections[*collection];
-        let mut draw = || draw(revisions).cast_signed();
+        let mut draw = || revisions.i64(..);
         let tails = open.map_or(&shared.tails, Transaction::tails);
         let step = job.answer(&input[document], message, collection, tails, &mut draw);
         let length = input.len();

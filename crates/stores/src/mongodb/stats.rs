@@ -12,7 +12,7 @@ use super::control::{Desk, PATIENCE};
 use super::decode;
 use super::encode::KEY;
 use super::job::key_text;
-use crate::net::{settled, shuffle};
+use crate::net::settled;
 
 /// Paths in `serverStatus`, each with its name here and the factor for its unit:
 /// <https://www.mongodb.com/docs/manual/reference/command/serverStatus/>.
@@ -163,7 +163,7 @@ pub(super) async fn sample(
             }
             Err(told) => return Err(told.control(&desk.place(), &doing)),
         };
-    shuffle(&mut keys, seed);
+    fastrand::Rng::with_seed(seed).shuffle(&mut keys);
     keys.truncate(at_most);
     Ok(keys)
 }

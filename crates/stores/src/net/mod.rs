@@ -7,7 +7,6 @@
 
 mod backoff;
 mod lost;
-mod mix;
 mod stream;
 
 #[cfg(feature = "net")]
@@ -29,7 +28,6 @@ mod tls;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use lost::{lost, not_connected};
-pub(crate) use mix::{draw, fresh, mix};
 pub(crate) use stream::Stream;
 #[cfg(all(test, feature = "net"))]
 pub(crate) use tls::tests::{held_reader, squeeze};
@@ -39,7 +37,7 @@ pub(crate) use {
     connect::{connect, encrypt},
     control::{Control, rest, settled},
     memo::{Memo, collection},
-    sample::{KeySample, places, shuffle},
+    sample::{KeySample, places},
     secret::Secret,
     tls::Tls,
 };

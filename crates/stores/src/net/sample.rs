@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::mix::{draw, mix};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A uniform sample of the keys seen: those with the smallest hashes.
 pub(crate) struct KeySample {
@@ -20,7 +20,7 @@ impl KeySample {
     /// the sample is full.
     pub(crate) fn see(&mut self, prefix: &[u8], key: &[u8]) -> bool {
         if let Some(Ok(key)) = key.strip_prefix(prefix).map(std::str::from_utf8) {
-            self.least.insert((mix(self.seed, key.as_bytes()), key.to_owned()));
+            self.least.insert((xxh3_64_with_seed(key.as_bytes(), self.seed), key.to_owned()));
             if self.least.len() > self.at_most {
                 self.least.pop_last();
             }
@@ -33,23 +33,17 @@ impl KeySample {
     }
 }
 
-/// Shuffles keys (Fisher-Yates).
-pub(crate) fn shuffle(keys: &mut [String], mut seed: u64) {
-    for position in (1..keys.len()).rev() {
-        keys.swap(position, (draw(&mut seed) % (position as u64 + 1)) as usize);
-    }
-}
-
 /// Random start positions among `total` ordered keys, and how many keys to read from each. The lengths sum to
 /// `wanted` (at most `total`), and none exceeds `at_once`. The keys are divided into equal parts, one for each
 /// position: at least `least` parts if `wanted` allows it.
-pub(crate) fn places(total: u64, wanted: u64, at_once: u64, least: u64, mut seed: u64) -> Vec<(u64, u64)> {
+pub(crate) fn places(total: u64, wanted: u64, at_once: u64, least: u64, seed: u64) -> Vec<(u64, u64)> {
     let wanted = wanted.min(total);
     let parts = wanted.div_ceil(at_once).max(if wanted < total { least.min(wanted) } else { 0 });
+    let mut random = fastrand::Rng::with_seed(seed);
     let part = |n: u64| {
         let (from, to) = (total * n / parts, total * (n + 1) / parts);
         let length = wanted * (n + 1) / parts - wanted * n / parts;
-        (from + draw(&mut seed) % (to - from - length + 1), length)
+        (random.u64(from..=to - length), length)
     };
     (0..parts).map(part).collect()
 }

@@ -9,12 +9,12 @@
 
 use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
 use storebench_study::workload::Body;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::channel::{Channel, Fault};
 use super::durability::{FACTS, Facts};
 use super::login::{Connected, Target};
 use super::sql::{self, MARK, MERGE, Table, identifier, literal};
-use crate::net::mix;
 
 /// The SQLSTATE with which a transaction ends if the schema has changed since the last look.
 const CHANGED: &str = "SB001";
@@ -75,7 +75,7 @@ impl<'s> Schema<'s> {
             self.contents(),
             if self.digest.is_empty() { "NULL".to_owned() } else { literal(&self.digest) }
         );
-        let turn = mix(0, self.schema.as_bytes()).cast_signed();
+        let turn = xxh3_64(self.schema.as_bytes()).cast_signed();
         let sql = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({turn});\nDO {};\n{statements}COMMIT",
             literal(&check)

@@ -27,7 +27,7 @@ use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
 use crate::asked::ByNumber;
 use crate::connection::{self, Answers, Link};
 use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
-use crate::net::{Stream, fresh};
+use crate::net::Stream;
 
 /// A statement of the session.
 struct Prepared {
@@ -115,7 +115,7 @@ impl PostgresSession {
         let flow = Flow::new(setup.guarantee.waits_for_standbys());
         let again = Rc::new(Again { setup, parses: RefCell::default(), process: Cell::new(process) });
         let connect = connection::again(Rc::clone(&again), |again| async move { again.connect().await });
-        let link = Link::connected(stream, connect, options.in_flight, options.timeout, fresh());
+        let link = Link::connected(stream, connect, options.in_flight, options.timeout);
         Ok(Self {
             link,
             again,

@@ -69,7 +69,7 @@ use storebench_study::workload::Language;
 
 use crate::connection::Link;
 use crate::existing::refuse_fields;
-use crate::net::{self, Control, Memo, fresh, settled, with_net_options};
+use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use asked::Reads;
 use control::PATIENCE;
@@ -279,15 +279,13 @@ impl Store for RedisStore {
         };
         // Shorter than the operation's timeout, so that the server's own answer comes first.
         let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
-        let seed = fresh();
         let cluster = reached.map.is_some();
         let (mut names, mut links, mut hosts) = (None, Vec::new(), Vec::new());
         for (host, mut connection) in reached.nodes {
             names = Some(connector::load(&mut connection, &self.settings, &host).await?);
             let connect = connector::again(&self.settings, &host, cluster, persisted);
-            let seed = seed.wrapping_add(links.len() as u64);
             let stream = connection.into_stream()?;
-            links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
+            links.push(Link::connected(stream, connect, options.in_flight, options.timeout));
             hosts.push(host);
         }
         let replica = self.settings.replica.as_ref().filter(|_| options.consistency == ReadConsistency::StaleOk);
@@ -297,8 +295,7 @@ impl Store for RedisStore {
             }
             let stream = connector::replica(&self.settings, host, PATIENCE).await?.into_stream()?;
             let connect = connector::replica_again(&self.settings, host);
-            let seed = seed.wrapping_add(links.len() as u64);
-            links.push(Link::connected(stream, connect, options.in_flight, options.timeout, seed));
+            links.push(Link::connected(stream, connect, options.in_flight, options.timeout));
         }
         let dialect = Redis {
             settings: Arc::clone(&self.settings),
@@ -315,7 +312,6 @@ impl Store for RedisStore {
             transactions: Default::default(),
             found: Default::default(),
             route: reached.map.as_ref().map(|_| Route { hosts, slots: vec![0; cluster::SLOTS], asking: false }),
-            seed: seed.wrapping_add(links.len() as u64),
         };
         let mut session = RedisSession::new(dialect, ready.collections, ready.read_only, links);
         if let Some(map) = reached.map {

@@ -4,7 +4,7 @@ use storebench_engine::store::StoreError;
 
 use super::namespace::Collection;
 use super::reach::Reached;
-use crate::net::{KeySample, mix};
+use crate::net::KeySample;
 
 /// A database with at most this many keys is read completely, which gives every key the same chance.
 const FEW: u64 = 100_000;
@@ -42,10 +42,11 @@ pub(super) async fn keys(
             }
         }
     } else {
+        let mut random = fastrand::Rng::with_seed(seed);
         let nodes = reached.nodes.len().max(1);
         // Ten times as many positions as keys, to find a collection that is only a part of the database.
         for place in 0..(10 * at_most as u64).max(1_000) {
-            let cursor = mix(seed, &place.to_le_bytes()) >> 16;
+            let cursor = random.u64(..) >> 16;
             let node = &mut reached.nodes[place as usize % nodes].1;
             let (_, keys) = node.scan(cursor, &pattern, PAGE, true).await?;
             if add(keys) {

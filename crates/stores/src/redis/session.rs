@@ -79,7 +79,6 @@ pub(crate) struct Redis {
     pub(super) transactions: VecDeque<Begun>,
     /// What the steps of a transaction found.
     pub(super) found: StepsFound,
-    pub(super) seed: u64,
 }
 
 impl Dialect for Redis {
@@ -313,17 +312,15 @@ impl Pipelined<Redis> {
 
     /// The link to a node. A new one starts connecting.
     pub(super) fn link_to(&mut self, host: &Host) -> usize {
-        let Redis { route: Some(route), settings, persisted, window, timeout, acks, seed, .. } = &mut self.dialect
-        else {
+        let Redis { route: Some(route), settings, persisted, window, timeout, acks, .. } = &mut self.dialect else {
             return 0;
         };
         if let Some(link) = route.hosts.iter().position(|other| other == host) {
             return link;
         }
         route.hosts.push(host.clone());
-        *seed = seed.wrapping_add(1);
         let connect = connector::again(settings, host, true, *persisted);
-        self.links.push(Link::connecting(connect, *window, *timeout, *seed));
+        self.links.push(Link::connecting(connect, *window, *timeout));
         acks.push(Acks::default());
         self.links.len() - 1
     }

@@ -78,14 +78,14 @@ fn gated(node: &Node, gate: &Rc<Notify>) -> Link<Awaited> {
             }
         }) as Connecting
     });
-    Link::connecting(connect, 16, PATIENCE, 1)
+    Link::connecting(connect, 16, PATIENCE)
 }
 
 /// A link that can never connect.
 fn gone() -> Link<Awaited> {
     let connect: Connect =
         Box::new(|| Box::pin(async { Err(StoreError::Unreachable("nobody is there".into())) }) as Connecting);
-    Link::connecting(connect, 16, PATIENCE, 1)
+    Link::connecting(connect, 16, PATIENCE)
 }
 
 type Ended = Vec<(u64, Result<OwnedReply, OpError>)>;
@@ -123,7 +123,6 @@ impl Talk {
             reads: Default::default(),
             transactions: Default::default(),
             found: Default::default(),
-            seed: 1,
         };
         let collections = vec![Collection { body: Body::Json, prefix: b"p:".to_vec(), order, theirs: false }];
         let session = RedisSession::new(dialect, collections, false, links);
@@ -159,7 +158,7 @@ async fn up(node: &Node) -> (Host, Link<Awaited>) {
     let host = node.host();
     let tcp = tokio::net::TcpStream::connect((host.name.as_str(), host.port)).await.unwrap();
     let connect: Connect = Box::new(|| Box::pin(std::future::pending()) as Connecting);
-    (host, Link::connected(Stream::Plain(tcp), connect, 16, PATIENCE, 1))
+    (host, Link::connected(Stream::Plain(tcp), connect, 16, PATIENCE))
 }
 
 #[test]

@@ -26,9 +26,9 @@ pub(super) fn keys(connection: &Connection, table: &Table, at_most: usize, seed:
     }
     let mut statement = connection.prepare(&table.key_from())?;
     let (mut keys, mut last) = (Vec::with_capacity(at_most), None);
-    let mut random = seed;
+    let mut random = fastrand::Rng::with_seed(seed);
     for n in 0..at_most as u128 {
-        let within = (u128::from(next(&mut random)) * u128::from(span) / at_most as u128) >> 64;
+        let within = (u128::from(random.u64(..)) * u128::from(span) / at_most as u128) >> 64;
         let offset = n * u128::from(span) / at_most as u128 + within;
         let from = least.saturating_add_unsigned(offset as u64);
         // The position is in a gap whose next row was already taken.
@@ -52,15 +52,6 @@ fn all(connection: &Connection, table: &Table, at_most: usize) -> rusqlite::Resu
     let count = keys.len();
     let taken = at_most.min(count);
     Ok((0..taken).filter_map(|n| keys[n * count / taken].take()).collect())
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

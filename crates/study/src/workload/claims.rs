@@ -43,7 +43,7 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_trials: Option<u32>,
     /// Whether it applies only at the study's `data_to_memory` ratio.
-    #[serde(default, alias = "needs_regime", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_data_to_memory: bool,
 }
 

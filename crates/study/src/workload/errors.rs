@@ -263,26 +263,6 @@ pub fn read_toml(file: &Path, what: &str) -> Result<String, StudyErrors> {
     }
 }
 
-/// Renamed keys of studies and price sheets: the earlier and the current name. Earlier names are still read.
-const RENAMED: [(&str, &str); 2] = [("needs_regime", "needs_data_to_memory"), ("arms", "configurations")];
-
-/// A message for each key in a file that has the name of an earlier version.
-pub fn renamed_keys(text: &str, file: &Path) -> Vec<String> {
-    let Ok(document) = text.parse::<toml_edit::DocumentMut>() else { return Vec::new() };
-    let mut found = Vec::new();
-    let mut look = |table: &dyn toml_edit::TableLike| {
-        for (old, new) in RENAMED {
-            if table.contains_key(old) && !found.iter().any(|(known, _)| *known == old) {
-                found.push((old, new));
-            }
-        }
-    };
-    look(document.as_table());
-    document.get("published").and_then(toml_edit::Item::as_array_of_tables).into_iter().flatten().for_each(|t| look(t));
-    let told = |(old, new): (&str, &str)| format!("{}: `{old}` is now called `{new}`; both are read", file.display());
-    found.into_iter().map(told).collect()
-}
-
 /// Line and column of a byte offset, from 1.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];

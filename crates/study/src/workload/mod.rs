@@ -28,7 +28,7 @@ pub use check::{Problem, collection_of, did_you_mean, does};
 pub use claims::{Between, Claim, ClaimTest, FallsTest, PeakTest, RatioTest, RisesTest, ShareTest};
 pub use collections::{BadLines, Bin, Body, Collection, FanOut, Per, Size};
 pub use copies::{CopyDirection, DEFAULT_TASKS, MOST_TASKS};
-pub use errors::{StudyError, StudyErrors, read_toml, renamed_keys};
+pub use errors::{StudyError, StudyErrors, read_toml};
 pub use existing::{DEFAULT_SAMPLE, ExistingDocuments};
 pub use factors::{
     Database, Design, FactorValues, StoreOption, StudyConfiguration, short_name, short_names, shown_value,

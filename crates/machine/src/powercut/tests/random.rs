@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::content::{Dice, PAGE};
+use fastrand::Rng;
+
+use super::super::content::PAGE;
 use super::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,22 +241,22 @@ fn compare(place: &TestMount, model: &Model, what: &str) {
     }
 }
 
-fn step(place: &TestMount, model: &mut Model, dice: &mut Dice) {
+fn step(place: &TestMount, model: &mut Model, dice: &mut Rng) {
     let mut path = || {
-        let name = |dice: &mut Dice| ["/a", "/b", "/c", "/d"][dice.below(4) as usize];
+        let name = |dice: &mut Rng| ["/a", "/b", "/c", "/d"][dice.u64(..4) as usize];
         let mut path = name(dice).to_owned();
-        while path.len() < 6 && dice.below(2) == 0 {
+        while path.len() < 6 && dice.u64(..2) == 0 {
             path.push_str(name(dice));
         }
         path
     };
     let (one, other) = (path(), path());
     let real = |path: &str| place.path(path.trim_start_matches('/'));
-    let (at, length) = (dice.below(5 * PAGE), 1 + dice.below(2 * PAGE));
-    let kind = dice.below(20);
+    let (at, length) = (dice.u64(..5 * PAGE), 1 + dice.u64(..2 * PAGE));
+    let kind = dice.u64(..20);
     let (expected, found) = match kind {
         0..=4 => {
-            let data = vec![1 + dice.below(255) as u8; length as usize];
+            let data = vec![1 + dice.u64(..255) as u8; length as usize];
             let mut options = OpenOptions::new();
             let done = options.write(true).create(true).truncate(false).open(real(&one));
             let done = done.and_then(|file| file.write_all_at(&data, at));
@@ -284,9 +286,9 @@ fn seeds() -> std::ops::Range<u64> {
 fn all_that_is_not_durable_is_forgotten() {
     for seed in seeds() {
         let Some(place) = TestMount::new() else { return };
-        let (mut model, mut dice) = (Model::new(), Dice::new(seed));
+        let (mut model, mut dice) = (Model::new(), Rng::with_seed(seed));
         for cut in 0..10 {
-            for _ in 0..dice.below(80) {
+            for _ in 0..dice.u64(..80) {
                 step(&place, &mut model, &mut dice);
             }
             compare(&place, &model, &format!("seed {seed}, before cut {cut}"));
@@ -301,12 +303,12 @@ fn all_that_is_not_durable_is_forgotten() {
 fn what_is_durable_stays_and_of_the_rest_a_part_that_can_be() {
     for seed in seeds() {
         let Some(place) = TestMount::new() else { return };
-        let (mut model, mut dice) = (Model::new(), Dice::new(1000 + seed));
+        let (mut model, mut dice) = (Model::new(), Rng::with_seed(1000 + seed));
         for cut in 0..10 {
-            for _ in 0..dice.below(80) {
+            for _ in 0..dice.u64(..80) {
                 step(&place, &mut model, &mut dice);
             }
-            place.fs.power_off().power_on(Keep::Some(dice.below(u64::MAX))).unwrap();
+            place.fs.power_off().power_on(Keep::Some(dice.u64(..u64::MAX))).unwrap();
             assert!(model.take_over(&walk(&place)), "seed {seed}, cut {cut}");
         }
     }
@@ -316,7 +318,7 @@ fn what_is_durable_stays_and_of_the_rest_a_part_that_can_be() {
 fn the_same_seed_leaves_the_same() {
     let left = |seed: u64| {
         let place = TestMount::new()?;
-        let (mut model, mut dice) = (Model::new(), Dice::new(7));
+        let (mut model, mut dice) = (Model::new(), Rng::with_seed(7));
         for _ in 0..200 {
             step(&place, &mut model, &mut dice);
         }

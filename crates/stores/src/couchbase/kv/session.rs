@@ -22,7 +22,7 @@ use super::request::{Collection, Expect, What, Writer};
 use super::route::Route;
 use crate::connection::{Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
 use crate::document::{CHANGED, EXISTS};
-use crate::net::{Host, fresh};
+use crate::net::Host;
 
 /// An awaited answer.
 type Awaited = crate::connection::Awaited<Expect>;
@@ -88,9 +88,9 @@ pub(crate) async fn open(
     let (window, timeout) = (options.in_flight.max(1), options.timeout);
     let links = connections.into_iter().zip(&hosts).map(|(connection, host)| match connection {
         Ok(ready) => {
-            Link::connected(ready.into_stream(), reconnect(settings, host, topology.features), window, timeout, fresh())
+            Link::connected(ready.into_stream(), reconnect(settings, host, topology.features), window, timeout)
         }
-        Err(_) => Link::connecting(reconnect(settings, host, topology.features), window, timeout, fresh()),
+        Err(_) => Link::connecting(reconnect(settings, host, topology.features), window, timeout),
     });
     let links = links.collect();
     let writer = Writer::new(durability::code(options.durability), timeout);
@@ -351,7 +351,7 @@ impl Pipelined<Kv> {
         *last = map;
         let Ok(topology) = Topology::read(text.as_bytes(), host, settings.address.tls.is_some()) else { return };
         for host in route.update(&topology) {
-            self.links.push(Link::connecting(reconnect(settings, &host, *features), *window, *timeout, fresh()));
+            self.links.push(Link::connecting(reconnect(settings, &host, *features), *window, *timeout));
         }
     }
 }
