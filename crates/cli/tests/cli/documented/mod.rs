@@ -8,7 +8,7 @@ mod extract;
 mod pages;
 mod stand_ins;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
@@ -273,6 +273,32 @@ fn every_output_is_accounted_for() {
         neither.join("\n")
     );
     assert!(compared > 4 && examples > 4, "{compared} {examples}");
+}
+
+/// The members that `--json` prints are those that the pages list.
+#[test]
+fn every_member_of_json_is_listed() {
+    for (file, before, command) in [
+        ("docs/consistency.md", "`storebench-check/1`:", "storebench check history.jsonl --json"),
+        ("docs/infer.md", "the same as one JSON document:", "storebench infer orders.jsonl --check --json"),
+        ("docs/cli.md", "`--json` prints one document:\n", "storebench conform sqlite:check.db --json"),
+    ] {
+        let stage = Stage::new();
+        (PAGES.iter().find(|page| page.file == file).unwrap().set_up)(&stage);
+        let text = text_of(file);
+        let list = text.split_once(before).unwrap().1.trim_start().split("\n\n").next().unwrap();
+        // In a table, the first column; in a sentence, what is not in parentheses.
+        let names: String = if list.starts_with('|') {
+            list.lines().skip(2).filter_map(|row| row.split('|').nth(1)).collect()
+        } else {
+            list.split('(').map(|part| part.split_once(')').map_or(part, |(_, after)| after)).collect()
+        };
+        let listed = names.split('`').skip(1).step_by(2).map(|name| name.trim_end_matches("[]").to_owned());
+        let listed: BTreeSet<String> = listed.chain(["format".to_owned()]).collect();
+        let done = stage.shell(command);
+        let printed: serde_json::Value = serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {done:?}"));
+        assert_eq!(printed.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>(), listed, "{file}");
+    }
 }
 
 /// What text names in passing is at least a command that exists, with flags that it has.
