@@ -229,6 +229,40 @@ pub fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     walk.value()
 }
 
+/// The name of a member that occurs twice in one object of `text`, at any depth. Parsers disagree about which one counts.
+pub fn repeated(text: &[u8]) -> Option<Cow<'_, str>> {
+    // Each name with the number of its object.
+    let mut names: Vec<(u32, Cow<'_, str>)> = Vec::new();
+    // The numbers of the open objects; `None` for an array.
+    let (mut open, mut objects) = (Vec::new(), 0_u32);
+    let mut walk = Walk::new(text);
+    let next = |at: usize| text[at..].iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'));
+    while let Some(after) = next(walk.at) {
+        walk.at += after;
+        match text[walk.at] {
+            b'"' => {
+                let string = walk.string()?;
+                if let Some(Some(object)) = open.last()
+                    && walk.peek() == Some(b':')
+                {
+                    names.push((*object, name(string)?));
+                }
+                continue;
+            }
+            b'{' => {
+                open.push(Some(objects));
+                objects += 1;
+            }
+            b'[' => open.push(None),
+            _ => drop(open.pop()),
+        }
+        walk.at += 1;
+    }
+    names.sort_unstable();
+    let twice = names.windows(2).position(|two| two[0] == two[1])?;
+    Some(names.swap_remove(twice).1)
+}
+
 /// Whether `text` begins with a complete JSON array, judging by its brackets.
 pub fn is_array(text: &[u8]) -> bool {
     let mut walk = Walk::new(text);
@@ -303,6 +337,23 @@ mod tests {
         assert_eq!(elements(b"[]").count() + members(b"{}").count() + elements(b"").count(), 0);
         assert!(is_array(b" [] ") && !is_array(b"[") && !is_array(b"{}"));
         assert_eq!(text(b"\"a\\\"\x01\"").as_deref(), Some("a\"\u{1}"));
+    }
+
+    #[test]
+    fn names_are_repeated_only_within_one_object() {
+        for text in [r#"{"a":{"a":"a","b":["a","a",{"a":1},{"a":2}]},"b":"a"}"#, r#"["a","a"]"#, "{}", "1", "", "{\"a"]
+        {
+            assert_eq!(repeated(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            r#"{"a":1,"b":2,"a":3}"#,
+            r#"{"b":[[{"c":1,"a" : 1, "\u0061" :2}]]}"#,
+            r#"{"x":{"y":1},"a":{"a":1},"z":{},"a":2}"#,
+        ] {
+            assert_eq!(repeated(text.as_bytes()).as_deref(), Some("a"), "{text}");
+        }
+        let deep = format!("{}{{\"a\":1,\"a\":2}}", "[".repeat(100_000));
+        assert_eq!(repeated(deep.as_bytes()).as_deref(), Some("a"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use storebench_study::units::Span;
 
 use crate::measure::{Partial, PartialCause, Recorder};
+use crate::store::ErrorKind;
 
 /// The silence that ends a phase is at least this long,
 const SHORTEST: Duration = Duration::from_secs(60);
@@ -14,7 +15,7 @@ const TIMEOUTS: u64 = 5;
 /// What the workers of a phase have reported of answers, in ns from its start.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// When an operation last ended in another way than at its timeout.
+    /// When the store last answered.
     heard_ns: u64,
     /// Operations that timed out since.
     timed_out: u64,
@@ -26,13 +27,13 @@ impl Silence {
     /// Takes a worker's record of an interval. `now_ns` is the latest that it can contain.
     pub(super) fn take(&mut self, recorder: &Recorder, now_ns: u64) {
         for tally in &recorder.ops {
-            let others = tally.ended() - tally.timed_out.min(tally.ended());
+            // Sessions themselves end operations in the other ways, while a connection is lost.
+            let of_store = |kind: &ErrorKind| !matches!(kind, ErrorKind::Temporary | ErrorKind::OutcomeUnknown);
+            let refused = ErrorKind::ALL.into_iter().filter(of_store).any(|kind| tally.failed_as(kind) > 0);
             self.answered += tally.succeeded + tally.missed;
             self.timed_out += tally.timed_out;
-            if others > 0 {
-                let answered = tally.answered_at;
-                let last_ns = if tally.errors() > tally.timed_out { now_ns } else { answered.last_ns };
-                self.heard_ns = self.heard_ns.max(last_ns);
+            if refused || tally.answered_at.ever() {
+                self.heard_ns = self.heard_ns.max(if refused { now_ns } else { tally.answered_at.last_ns });
                 self.timed_out = tally.timed_out;
             }
         }
@@ -71,7 +72,10 @@ mod tests {
         let mut recorder = Recorder::new(1);
         let tally = &mut recorder.ops[0];
         (tally.succeeded, tally.timed_out) = (succeeded, timed_out);
-        tally.failed[0] = timed_out + refused;
+        // Connections were lost, too.
+        tally.failed[ErrorKind::OutcomeUnknown as usize] = timed_out;
+        tally.failed[ErrorKind::Temporary as usize] = 7 * timed_out;
+        tally.failed[ErrorKind::Refused as usize] = refused;
         if succeeded > 0 {
             tally.answered_at.at(at_s * SECOND);
         }

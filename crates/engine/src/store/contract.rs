@@ -264,6 +264,9 @@ pub struct Capabilities {
     /// Top-level members that a document must not have when it is written, because the store reserves them. A name that
     /// ends with `*` stands for all names with that beginning.
     pub reserved_members: &'static [&'static str],
+    /// Whether it keeps one of several members with the same name, or none may tell which one is read. A copy rejects
+    /// such documents.
+    pub unique_names: bool,
     /// The top-level member that lists attachments, which are not part of what is read.
     pub attachments_member: Option<&'static str>,
     /// The kinds of rows that it streams.

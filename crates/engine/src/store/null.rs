@@ -54,6 +54,7 @@ impl Store for NullStore {
             expires_late_by: None,
             own_members: &[],
             reserved_members: &[],
+            unique_names: false,
             attachments_member: None,
             rows: &[],
             language: None,

@@ -351,6 +351,7 @@ impl Store for CouchStore {
             gives_up_at_timeout: true,
             own_members: &["_id", "_rev"],
             reserved_members: &["_*"],
+            unique_names: true,
             attachments_member: Some("_attachments"),
             notes: vec![
                 "An upsert writes without a revision as long as the previous upsert found no document. Otherwise it \

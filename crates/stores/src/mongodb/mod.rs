@@ -321,6 +321,7 @@ impl Store for MongoStore {
             inserts_faster: true,
             language: Some(Language::Mongodb),
             reserved_members: encode::RESERVED,
+            unique_names: true,
             notes: vec![
                 "Each document has a 16-byte revision (`_sb_rev`), which compare-and-swap uses.",
                 "A session opens as many connections as it may have operations in flight; with stale-ok reads on a \

@@ -303,10 +303,11 @@ impl Store for PostgresStore {
             inserts_faster: true,
             rows: &[RowsKind::Query, RowsKind::Range],
             language: Some(Language::Postgres),
+            unique_names: true,
             notes: vec![
                 "PostgreSQL does not expire documents, so touch is refused.",
                 "jsonb does not preserve the order of members or white space, keeps one of several members with the \
-                 same name, and cannot store \\u0000.",
+                 same name (a copy rejects such documents), and cannot store \\u0000.",
                 "A key or an indexed field has at most 2,704 bytes, the limit of a B-tree entry.",
                 "The server plans statements as its plan_cache_mode says. LIMIT values are part of the statement text.",
                 "A transaction sends BEGIN with its first step, each further step after the answer to the one before, and \

@@ -271,6 +271,7 @@ impl Store for RavenStore {
             expires_late_by,
             own_members: &["@metadata"],
             reserved_members: &["@metadata"],
+            unique_names: true,
             rows: &[RowsKind::Walk],
             notes,
             ..Capabilities::default()

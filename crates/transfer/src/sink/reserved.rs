@@ -1,6 +1,7 @@
 //! Finds members that the target reserves for itself in documents to be written.
 
 use memchr::memmem::Finder;
+use storebench_documents::json;
 use storebench_engine::store::Capabilities;
 
 use crate::shape::{KEY_FIELD, members};
@@ -70,6 +71,13 @@ impl Reserved {
 
     /// What to do with a document with this key.
     pub(super) fn fate(&self, key: &str, body: &[u8]) -> Fate {
+        if self.can.unique_names
+            && let Some(name) = json::repeated(body)
+        {
+            return Fate::Rejected(format!(
+                "an object in it has two members `{name}`, of which the target would keep one; remove one of them"
+            ));
+        }
         if !self.signs.iter().any(|sign| sign.find(body).is_some()) {
             return Fate::AsIs;
         }
@@ -110,6 +118,16 @@ mod tests {
 
     fn reserved(names: &'static [&'static str], rule: OwnMembers) -> Reserved {
         Reserved::new(Capabilities { reserved_members: names, ..Capabilities::default() }, rule)
+    }
+
+    #[test]
+    fn a_document_with_two_members_of_a_name_is_rejected_where_the_target_would_keep_one() {
+        let twice = br#"{"b":{"a":1,"a":2}}"#;
+        let target =
+            |unique_names| Reserved::new(Capabilities { unique_names, ..Capabilities::default() }, OwnMembers::Keep);
+        assert!(matches!(target(true).fate("k", twice), Fate::Rejected(why) if why.contains("two members `a`")));
+        assert_eq!(target(true).fate("k", br#"{"a":1,"b":{"a":2}}"#), Fate::AsIs);
+        assert_eq!(target(false).fate("k", twice), Fate::AsIs);
     }
 
     fn fate(rule: OwnMembers, json: &str) -> Fate {
