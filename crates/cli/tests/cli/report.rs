@@ -444,7 +444,10 @@ fn a_searched_phase_is_drawn_once() {
     let (_, data) = page.split_once("id=\"data\">").unwrap();
     let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
     let charts = data["charts"].as_array().unwrap();
-    assert!(charts.iter().any(|c| c["id"] == "search-steady"), "the search has a chart");
+    let search = charts.iter().find(|c| c["id"] == "search-steady").expect("the search has a chart");
+    // The first chart, and the one of all tries, mark the answer.
+    assert!(page.contains('▾') && search["marks"][0]["label"] == "answer, trial 1", "{search}");
+    look("first_screen", cli.run_folder().join("report.html").to_str().unwrap());
     let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
     let series = &chart["series"][0];
     let xs: Vec<f64> = chart["xs"][series["x"].as_u64().unwrap() as usize]
