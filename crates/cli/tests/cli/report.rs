@@ -178,6 +178,7 @@ fn many_runs_have_an_index() {
     assert!(at(">second run<") < at(">one<") && at(">one<") < at(">100% #3<"), "the latest comes first");
     look("indexed", cli.path("runs/index.html").to_str().unwrap());
     assert!(page.contains("<code>storebench report runs</code>"), "the command that adds later runs");
+    assert!(page.len() < 40_000, "{} bytes, without the script of charts", page.len());
     // An index replaces an index, and nothing else.
     cli.run("report runs").code(0);
     std::fs::write(cli.path("runs/index.html"), "mine").unwrap();
