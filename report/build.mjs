@@ -1,4 +1,4 @@
-// Builds dist/report.js and dist/report.css from src/ and vendor/. With --check, writes nothing and fails if the
+// Builds the files of dist/ from src/ and vendor/. With --check, writes nothing and fails if the
 // checked-in files are out of date. The packages of package-lock.json must be in REPORT_TOOLS, or here after `npm ci`.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -27,6 +27,7 @@ if (types.status !== 0) fail("type check failed; fix the errors above");
 
 for (const [entry, out] of [
   ["src/main.ts", "dist/report.js"],
+  ["src/index.ts", "dist/index.js"],
   ["src/page.css", "dist/report.css"],
 ]) {
   const built = await build({
@@ -40,7 +41,7 @@ for (const [entry, out] of [
     write: false,
     logLevel: "warning",
     absWorkingDir: here,
-    banner: out.endsWith(".js") ? { js: "/* uPlot 1.6.32, (c) Leon Sorokin, MIT licence */" } : {},
+    banner: out === "dist/report.js" ? { js: "/* uPlot 1.6.32, (c) Leon Sorokin, MIT licence */" } : {},
   });
   const text = built.outputFiles[0].text;
   if (text.includes("</script")) fail(`${out} contains </script, which would close its element; remove it from the source`);

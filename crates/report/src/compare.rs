@@ -76,7 +76,7 @@ pub fn compare_page(result: &CompareResult, runs: Vec<(String, Recorded)>) -> Re
     let without: IndexSet<String> = labels.into_keys().collect();
     let body = body(result, &subject, &over_time, &without);
     let data = island(&subject, &over_time);
-    Ok(document(&format!("{} · Storebench compare", title(result)), &body, &data, Life::Written))
+    Ok(document(&format!("{} · Storebench compare", title(result)), &body, Some(&data), Life::Written))
 }
 
 fn title(result: &CompareResult) -> String {

@@ -12,8 +12,7 @@ use storebench_results::validity::Severity;
 
 use crate::page::head::badge;
 use crate::page::tables::{self, CARDS, numbered, text};
-use crate::page::{Life, document, island};
-use crate::subject::Subject;
+use crate::page::{Life, document};
 
 /// Text that only an index contains. A later index may replace a file with this text.
 pub const INDEX_MARK: &str = "<section id=\"runs\">";
@@ -99,7 +98,7 @@ pub fn index(title: &str, mut runs: Vec<IndexedRun>, made: &str, again: &str) ->
             }
         }
     };
-    document(&format!("{title} · Storebench"), &body, &island(&Subject::default(), &[]), Life::Written)
+    document(&format!("{title} · Storebench"), &body, None, Life::Written)
 }
 
 fn table(runs: &[IndexedRun]) -> Markup {

@@ -21,6 +21,8 @@ use crate::subject::{ConfigurationOf, Subject};
 
 /// The script, built from `report/src`.
 const SCRIPT: &str = include_str!("../../../report/dist/report.js");
+/// The script of a page without charts.
+const SCRIPT_OF_TABLES: &str = include_str!("../../../report/dist/index.js");
 /// The section about what workers saw. It is short, and present only if it was asked for.
 const CONSISTENCY: &str = "consistency";
 /// The style sheet, including the one for charts.
@@ -53,11 +55,12 @@ struct Data<'a> {
 /// A histogram log of a run is damaged.
 pub fn page(subject: &Subject, life: Life) -> Result<String, ReportError> {
     let charts = all_charts(subject)?;
-    Ok(document(&head::title(subject), &body(subject, &charts, life), &island(subject, &charts), life))
+    Ok(document(&head::title(subject), &body(subject, &charts, life), Some(&island(subject, &charts)), life))
 }
 
-/// A complete document from a body and its charts.
-pub(crate) fn document(title: &str, body: &Markup, island: &str, life: Life) -> String {
+/// A complete document from a body and the data of its charts, if it has any.
+pub(crate) fn document(title: &str, body: &Markup, island: Option<&str>, life: Life) -> String {
+    let script = if island.is_some() { SCRIPT } else { SCRIPT_OF_TABLES };
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -65,15 +68,15 @@ pub(crate) fn document(title: &str, body: &Markup, island: &str, life: Life) -> 
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy(life));
+                meta http-equiv="Content-Security-Policy" content=(policy(life, script));
                 meta name="generator" content=(format!("Storebench {}", env!("CARGO_PKG_VERSION")));
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body data-life=(if life == Life::Live { "live" } else { "written" }) {
                 (body)
-                script type="application/json" id="data" { (PreEscaped(island)) }
-                script { (PreEscaped(SCRIPT)) }
+                @if let Some(island) = island { script type="application/json" id="data" { (PreEscaped(island)) } }
+                script { (PreEscaped(script)) }
             }
         }
     };
@@ -119,8 +122,8 @@ fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
 
 /// The content security policy: the page loads nothing and runs only its own script, even if the text of a store or a
 /// study contains HTML.
-fn policy(life: Life) -> String {
-    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+fn policy(life: Life, script: &str) -> String {
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(script.as_bytes()));
     let connect = if life == Life::Live { "; connect-src 'self'" } else { "" };
     format!(
         "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \

@@ -193,7 +193,12 @@ mod tests {
         let same = figure("p.same", Some((1.0, 0.99, 1.01)), Judgement::Unchanged);
         let worse = figure("p.worse", Some((1.5, 1.2, 1e9)), Judgement::Worse);
         let missing = figure("p.missing", None, Judgement::Missing);
-        let drawn = ratios(&[&same, &worse, &missing], 0.02).unwrap();
+        let open = figure("p.open", Some((1.2, 0.9, 1.6)), Judgement::Inconclusive);
+        let drawn = ratios(&[&same, &worse, &missing, &open], 0.02).unwrap();
+        // Once for each width: only what is not decided has an open dot. The axis has its values above the rows.
+        assert_eq!(drawn.matches("<circle class=\"open\" style=\"fill:none\"").count(), 2);
+        assert_eq!(drawn.matches("fill:none").count(), 2);
+        assert!(drawn.find(">×1<").unwrap() < drawn.find("p.worse").unwrap());
         assert!(drawn.find("p.worse").unwrap() < drawn.find("p.same").unwrap());
         // What B lacks is first, as text.
         assert!(drawn.find("p.missing").unwrap() < drawn.find("p.worse").unwrap());

@@ -178,6 +178,7 @@ fn many_runs_have_an_index() {
     assert!(at(">second run<") < at(">one<") && at(">one<") < at(">100% #3<"), "the latest comes first");
     look("indexed", cli.path("runs/index.html").to_str().unwrap());
     assert!(page.contains("<code>storebench report runs</code>"), "the command that adds later runs");
+    assert!(page.len() < 40_000, "{} bytes, without the script of charts", page.len());
     // An index replaces an index, and nothing else.
     cli.run("report runs").code(0);
     std::fs::write(cli.path("runs/index.html"), "mine").unwrap();
@@ -339,7 +340,10 @@ fn a_searched_phase_is_drawn_once() {
     let (_, data) = page.split_once("id=\"data\">").unwrap();
     let data: Value = serde_json::Deserializer::from_str(data).into_iter().next().unwrap().unwrap();
     let charts = data["charts"].as_array().unwrap();
-    assert!(charts.iter().any(|c| c["id"] == "search-steady"), "the search has a chart");
+    let search = charts.iter().find(|c| c["id"] == "search-steady").expect("the search has a chart");
+    // The first chart, and the one of all tries, mark the answer.
+    assert!(page.contains('▾') && search["marks"][0]["label"] == "answer, trial 1", "{search}");
+    look("first_screen", cli.run_folder().join("report.html").to_str().unwrap());
     let chart = charts.iter().find(|c| c["id"] == "throughput-over-time").unwrap();
     let series = &chart["series"][0];
     let xs: Vec<f64> = chart["xs"][series["x"].as_u64().unwrap() as usize]

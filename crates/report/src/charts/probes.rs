@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use storebench_results::ProbeResult;
 
-use crate::data::{Axis, Chart, Kind, Line, Scale, Series, Unit, keys};
+use crate::data::{Axis, Chart, Kind, Line, Mark, MarkKind, Moment, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
 /// One chart for each searched phase, with a choice of the limit.
@@ -21,6 +21,13 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     None => tries.push(vec![probe]),
                 }
             }
+            chart.marks.extend(search.rate.map(|rate| Mark {
+                at: Moment(rate),
+                to: None,
+                label: format!("answer, trial {}", trial.trial),
+                kind: MarkKind::Change,
+                configuration: Some(configuration),
+            }));
             tries.iter_mut().for_each(|of| of.sort_by(|a, b| a.rate.total_cmp(&b.rate)));
             let Some(first) = search.probes.first() else { continue };
             for (nth, limit) in first.limits.iter().enumerate() {
@@ -61,7 +68,8 @@ fn empty(phase: &str) -> Chart {
         )
     };
     chart.about =
-        "Each point is one probe of a rate, and the dashed line is the limit. Operations that failed or were not answered \
+        "Each point is one probe of a rate. The dashed line across is the limit, and one from top to bottom is the answer of a \
+         trial. Operations that failed or were not answered \
          count as infinite. A probe whose figure is infinite has no point."
             .to_owned();
     chart

@@ -254,12 +254,24 @@ fn a_search_is_told_first() {
         "b reaches 2,000/s (measured once) within the limits of mixed; a reaches 1,000/s (measured once). b came out ahead, \
          measured too few times to rule out chance: 2.00 times as many as a."
     );
+    // Who is meant is clear also if several come first.
+    let mut alike = run.clone();
+    for (trial, rate) in alike.trials.iter_mut().zip([1_000.0, 1_300.0, 1_600.0, 1_620.0, 1_010.0, 1_290.0]) {
+        (trial.searches[0].rate, trial.searches[0].fails_at) = (Some(rate), Some(rate * 1.01));
+    }
+    let text = found(&alike);
+    assert!(text.contains("b and a cannot be told apart: b reaches "), "{text}");
     run.trials[3].searches[0].rate = None;
     assert_eq!(
         found(&run),
         "a reaches 1,005/s (95 % interval 986 to 1,035) within the limits of mixed. b stayed within the limits at no rate in 1 \
          of 3 trials; otherwise it reached 2,010 to 2,020/s."
     );
+    // The limits are named once.
+    run.trials[2].searches[0].rate = None;
+    let text = found(&run);
+    let expected = "a stayed within the limits of mixed at no rate in 1 of 3 trials; otherwise it reached ";
+    assert!(text.starts_with(expected) && text.contains(" b stayed within them at no rate in 1 of 3 trials"), "{text}");
     for trial in &mut run.trials {
         trial.searches[0].rate = None;
     }
