@@ -127,17 +127,27 @@ impl Rejects {
 
     /// The rejects in the file, counted by their reasons; the most frequent reason is first.
     pub(crate) fn by_reason(&self) -> Vec<RejectReason> {
-        let mut reasons: BTreeMap<(String, String), RejectReason> = BTreeMap::new();
+        let mut reasons: BTreeMap<(String, Vec<String>), (u64, Vec<String>)> = BTreeMap::new();
         for Reject { error, why, .. } in self.all() {
-            let outline = outline(&why);
-            let reason = reasons.entry((error.clone(), outline.clone()));
-            let reason = reason.or_insert_with(|| RejectReason { records: 0, error, why: why.clone() });
-            reason.records += 1;
-            if reason.why != why {
-                reason.why = outline;
+            let mut parts = parts(&why);
+            let fixed = parts.iter().map(|part| if varies(part) { VARIES.to_owned() } else { part.clone() });
+            let mut fixed: Vec<String> = fixed.collect();
+            if reasons.len() >= MOST_REASONS && !reasons.contains_key(&(error.clone(), fixed.clone())) {
+                (parts, fixed) = (vec![OTHER.to_owned()], vec![OTHER.to_owned()]);
+            }
+            let (records, known) = reasons.entry((error, fixed)).or_insert_with(|| (0, parts.clone()));
+            *records += 1;
+            for (known, part) in known.iter_mut().zip(parts).filter(|(known, part)| *known != part) {
+                let quote = part.chars().next().filter(|first| !first.is_ascii_digit());
+                *known = quote.map_or(VARIES.to_owned(), |quote| format!("{quote}{VARIES}{quote}"));
             }
         }
-        let mut reasons: Vec<RejectReason> = reasons.into_values().collect();
+        let reason = |((error, _), (records, parts)): (_, (u64, Vec<String>))| RejectReason {
+            records,
+            error,
+            why: parts.concat(),
+        };
+        let mut reasons: Vec<RejectReason> = reasons.into_iter().map(reason).collect();
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.records));
         reasons
     }
@@ -171,30 +181,40 @@ impl Rejects {
     }
 }
 
-/// A reason without what differs between records: numbers that are words, and what is in quotes or backticks.
-fn outline(why: &str) -> String {
-    let mut out = String::new();
-    let mut rest = why;
+/// Reasons that are counted. Texts of stores may differ in ways that no rule foresees.
+const MOST_REASONS: usize = 200;
+const OTHER: &str = "other reasons";
+
+/// Stands for what differs between records.
+const VARIES: &str = "…";
+
+/// Whether part of a reason may differ between records: a number, or what is in quotes or backticks.
+fn varies(part: &str) -> bool {
+    part.starts_with(|c: char| c.is_ascii_digit() || c == '`' || c == '"')
+}
+
+/// Cuts a reason into what may differ between records and what is between it. A number is a word of its own.
+fn parts(why: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let (mut rest, mut before) = (why, ' ');
     while let Some(first) = rest.chars().next() {
+        let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');
         let length = match first {
             '`' | '"' => rest[1..].find(first).map(|length| length + 2),
-            '0'..='9' if !out.ends_with(|c: char| c.is_alphanumeric() || c == '-') => {
-                Some(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()))
+            '0'..='9' => {
+                let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                Some(length).filter(|length| !is_word(Some(before)) && !is_word(rest[*length..].chars().next()))
             }
             _ => None,
         };
         match length {
-            Some(length) => {
-                out += if first.is_ascii_digit() { "…" } else { "`…`" };
-                rest = &rest[length..];
-            }
-            None => {
-                out.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
+            Some(length) => parts.extend([rest[..length].to_owned(), String::new()]),
+            None => parts.last_mut().unwrap_or(&mut String::new()).push(first),
         }
+        let (taken, after) = rest.split_at(length.unwrap_or(first.len_utf8()));
+        (before, rest) = (taken.chars().next_back().unwrap_or(' '), after);
     }
-    out
+    parts
 }
 
 /// A record for the file: as JSON if it is valid JSON, else as a string.
@@ -238,7 +258,7 @@ mod tests {
         let counted: Vec<_> = rejects.by_reason().into_iter().map(|reason| (reason.records, reason.why)).collect();
         let expected = [
             (3, "not UTF-8 from byte … of the line on"),
-            (2, "column `…`: `…` is not a valid number"),
+            (2, "column `a`: `…` is not a valid number"),
             (2, "the key holds a list"),
             (1, "the key holds a set"),
         ];

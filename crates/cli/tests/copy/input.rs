@@ -71,7 +71,7 @@ fn rejects_are_counted_by_their_reasons() {
     let done = cli.run(line).code(1);
     let words = done.words();
     assert!(
-        words.contains("rejected, by reason: 2 column `…`: `…` is not a valid 64-bit integer 1 column `a` is"),
+        words.contains("rejected, by reason: 2 column `n`: `…` is not a valid 64-bit integer 1 column `a` is"),
         "{words}"
     );
     let reasons = report(&cli.run(&format!("{line} --json")).code(1))["rejects_by_reason"].clone();

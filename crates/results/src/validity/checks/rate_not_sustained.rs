@@ -118,6 +118,26 @@ mod tests {
             r.elapsed_ns = 22_000_000_000;
         });
         assert!(found == PASS && rate.sustained_share == 1.0, "{rate:?}");
+        // Of four operations the last was due at the very end, and answered after it; two late ones are too many.
+        let (found, rate) = seen(|r| few(r, [3, 1]));
+        assert!(found == PASS && rate.sustained_share == 1.0, "{rate:?}");
+        let (found, rate) = seen(|r| few(r, [2, 2]));
+        assert!(found == CAUTION && rate.sustained_share < 0.99, "{rate:?}");
+    }
+
+    /// A phase that answers so many operations within its schedule of 15 s, and so many in the 400 ms after it.
+    fn few(record: &mut PhaseRecord, answered: [u64; 2]) {
+        let mut total = Recorder::new(record.total.ops.len());
+        let [within, after] = answered.map(|count| {
+            let mut recorder = Recorder::new(record.total.ops.len());
+            recorder.ops[0].succeeded = count;
+            total.add(&recorder);
+            recorder
+        });
+        let (end, last) = (15_000_000_000, 15_400_000_000);
+        record.intervals = vec![Interval::new(0, 0, end, &within), Interval::new(1, end, last, &after)];
+        record.elapsed_ns = last;
+        (record.total, record.scheduled, record.scheduled_over_ns) = (total, Some(4), Some(end));
     }
 
     #[test]
