@@ -62,7 +62,7 @@ fn clause(result: &RunResult, swept: &FactorSweep, name: &str) -> Option<String>
     let (first, last) = (value_in_words(first.value), value_in_words(last.value));
     let is_open = change.low.zip(change.high).is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
     let open = if is_open { ", which is not clear" } else { "" };
-    Some(format!("with {name} = {last} {} as many per second as with {first}{open}", times(change)))
+    Some(format!("with {name} = {last}, {} as many per second as with {first}{open}", times(change)))
 }
 
 /// The tasks that ran at once over all values of a swept number of tasks. `None` for other factors.
@@ -111,7 +111,7 @@ mod tests {
         let told = changes(&run, &["mixed".into()]);
         assert_eq!(
             told,
-            ["mixed: with books.count = 8 3.10 times (95 % interval 3.01 to 3.19) as many per second as with 1."]
+            ["mixed: with books.count = 8, 3.10 times (95 % interval 3.01 to 3.19) as many per second as with 1."]
         );
         for swept in &mut run.sweeps {
             let last = swept.sweep.curve.last_mut().unwrap().speed_up.as_mut().unwrap();

@@ -178,11 +178,11 @@ impl Place<'_> {
         let (by, end) = (spot.speed_up?, last.speed_up?);
         let failed = || listed(sweep.failed.iter().map(|value| value_in_words(*value)));
         let Some(beyond) = sweep.beyond.filter(|_| sweep.sweet_spot.is_some()) else {
-            return Some(self.undecided(first, if spot.value > first.value { spot } else { last }, line));
+            return Some(self.undecided(&measured, if spot.value > first.value { spot } else { last }, line));
         };
         // The sweep judges pairs alone, so that an interval of all of them together may still include 1.
         if spot.value > first.value && by.low.is_some_and(|low| low <= 1.0) {
-            return Some(self.undecided(first, spot, line));
+            return Some(self.undecided(&measured, spot, line));
         }
         if spot.value > first.value {
             let then = match beyond {
@@ -208,7 +208,7 @@ impl Place<'_> {
                 let worst =
                     Some(last).filter(|last| clear(last)).or_else(|| sweep.worse_from.and_then(at)).unwrap_or(last);
                 if worst.speed_up?.high.is_some_and(|high| high >= 1.0) {
-                    return Some(self.undecided(first, worst, line));
+                    return Some(self.undecided(&measured, worst, line));
                 }
                 let span = self.span(first.value, worst.value);
                 format!("falls to {} {span}, to {}", times(&worst.speed_up?), self.shown(&worst.figure?))
@@ -236,8 +236,9 @@ impl Place<'_> {
         })
     }
 
-    /// What the curve shows without saying where more stops helping.
-    fn undecided(&self, first: &SweptValue, to: &SweptValue, line: f64) -> String {
+    /// What the curve of these values shows without saying where more stops helping.
+    fn undecided(&self, measured: &[&SweptValue], to: &SweptValue, line: f64) -> String {
+        let first = measured.first().copied().unwrap_or(to);
         let (Some(by), Some(figure)) = (to.speed_up, to.figure) else { return "has no ratio".to_owned() };
         let last = value_in_words(to.value);
         let (span, to) = (self.span(first.value, to.value), self.shown(&figure));
@@ -251,7 +252,11 @@ impl Place<'_> {
             }
             (_, Some(high)) if high < 1.0 => format!("falls to {} {span}, to {to}", times(&by)),
             (Some(_), Some(_)) => {
-                format!("{UNCLEAR} {span} ({}): {}{to} at {last}", times_inside(&by), begins())
+                let tried = match measured.len() {
+                    ..=2 => String::new(),
+                    _ => format!(" (tried: {})", listed(measured.iter().map(|of| value_in_words(of.value)))),
+                };
+                format!("{UNCLEAR} {span} ({}): {}{to} at {last}{tried}", times_inside(&by), begins())
             }
             _ if by.value > line => {
                 format!("grows {} {span}, to {to}, measured too few times to rule out chance", times(&by))

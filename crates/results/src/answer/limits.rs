@@ -113,11 +113,15 @@ fn none_met(result: &RunResult, phase: &str, within: &str) -> Vec<String> {
             ));
         }
     }
-    let for_longer = longest.map_or_else(String::new, |(highest, times)| {
-        format!(" for {times} times as long, although most probes met them up to {}/s", rate(highest))
+    let never = (!never.is_empty()).then(|| match longest {
+        Some((highest, times)) => format!(
+            "No rate is confirmed for {}: most short probes stayed{within} up to {}/s, but none did when a rate was held \
+             {times} times as long.",
+            listed(never),
+            rate(highest)
+        ),
+        None => format!("{} stayed{within} at no rate that was tried.", listed(never)),
     });
-    let never =
-        (!never.is_empty()).then(|| format!("{} stayed{within} at no rate that was tried{for_longer}.", listed(never)));
     // The limits are named once.
     let first = never.is_none();
     let told = told.into_iter().enumerate().map(|(nth, (name, none, rest))| {
@@ -185,10 +189,11 @@ impl AtRate<'_> {
         self.met == self.trials
     }
 
-    /// ` in all 2 trials`.
+    /// ` in both trials`.
     fn in_all(&self) -> String {
         match self.trials {
             1 => ", measured once".to_owned(),
+            2 => " in both trials".to_owned(),
             trials => format!(" in all {} trials", count(trials as u64)),
         }
     }

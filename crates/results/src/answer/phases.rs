@@ -10,11 +10,11 @@ use super::stores::{Change, Place, changed, left_out, ranking, setting};
 use super::words::times;
 use crate::configurations::{Configuration, configuration_of, configurations_of, controlled, is_whole};
 use crate::figures::{DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{count, duration, listed, percent, rate};
+use crate::human::{count, duration, listed, percent, plural, rate};
 use crate::in_flight::carried_at_most;
 use crate::series::Series;
 use crate::stats::Estimate;
-use crate::{PhaseResult, RunResult};
+use crate::{OpResult, PhaseResult, RunResult};
 
 /// The phases that are results, in study order. If a factor varies a phase alone, only such phases. Loads, and phases
 /// with faults, count only if there is nothing else.
@@ -160,7 +160,17 @@ fn without(result: &RunResult, figures: &[Figure], missed: &[String]) -> Option<
     let stores: IndexSet<&str> = counted.map(|trial| trial.store.as_str()).collect();
     let lacking = stores.into_iter().filter(|store| !known.contains(store));
     let lacking: Vec<&str> = lacking.filter(|store| missed.iter().all(|told| !told.contains(store))).collect();
-    let of = |store: &&str| format!("{store} has no figure: nothing succeeded, or too few operations.");
+    let of = |store: &&str| {
+        let phases: IndexSet<&str> = figures.iter().map(|of| of.phase.as_str()).collect();
+        let own = result.trials.iter().filter(|trial| trial.store == **store).flat_map(|trial| &trial.phases);
+        let ops: Vec<&OpResult> =
+            own.filter(|of| phases.contains(of.name.as_str())).flat_map(|of| of.ops.values()).collect();
+        let (sent, succeeded) = ops.iter().fold((0, 0), |(sent, ok), op| (sent + op.count, ok + op.succeeded));
+        match (sent, succeeded) {
+            (1.., 0) => format!("{store} has no figure: none of {} succeeded.", plural(sent, "operation")),
+            _ => format!("{store} has no figure: it did too few operations."),
+        }
+    };
     (!lacking.is_empty()).then(|| lacking.iter().map(of).collect::<Vec<_>>().join(" "))
 }
 

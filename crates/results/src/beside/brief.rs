@@ -1,6 +1,7 @@
 //! The configurations in one short table: one row each, the best first, with the factors as columns.
 
 use indexmap::{IndexMap, IndexSet};
+use serde_json::Value;
 use storebench_study::workload::{short_names, shown_value};
 
 use super::{
@@ -61,7 +62,10 @@ struct Sorted<'a> {
 }
 
 fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) -> Sorted<'a> {
-    let phases: Vec<String> = phases_told(result).into_iter().take(MOST_PHASES).collect();
+    let mut phases = phases_told(result);
+    // Those with limits are what the study asks about.
+    phases.sort_by_key(|phase| !result.phases().any(|of| of.name == *phase && !of.limits.is_empty()));
+    phases.truncate(MOST_PHASES);
     let several = phases.len() > 1;
     let mut figures: Vec<(String, Shown)> = Vec::new();
     let mut by = None;
@@ -83,6 +87,16 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
         by = by.or_else(|| figures.iter().skip(begins).position(compared).map(|nth| begins + nth));
     }
     let mut sorted = configurations.to_vec();
+    let factors = varied(configurations);
+    if let Some(path) = factors.first().filter(|path| factors.len() == 1 && path.ends_with(".rate")) {
+        // What is asked of a store is no result of it: none of these is the best.
+        by = None;
+        sorted.sort_by(|a, b| {
+            let value =
+                |of: &ConfigurationResult| of.values.get(*path).and_then(Value::as_f64).unwrap_or(f64::INFINITY);
+            value(a).total_cmp(&value(b))
+        });
+    }
     if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
         // One that lacks the figure in a trial, or is not compared, sorts after the others.
         let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {

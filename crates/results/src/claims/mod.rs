@@ -3,7 +3,7 @@
 //! Claims are compared in *shape* (a ratio, a rise, a peak, a share), never in absolute figures, which came from other
 //! hardware and other versions. A claim *matches in shape* if the whole interval lies where the claim says. It *differs
 //! here* if the whole interval lies elsewhere. It is *undecided* if the interval straddles, or if there is none, as
-//! with a single round; the value is shown all the same. It is *not testable at this scale* if configurations or
+//! with a single round; the value is shown all the same. It is *not tested by this run* if configurations or
 //! figures are missing, the scale is smaller than the claim needs, or the study says so.
 //!
 //! # How configurations are paired

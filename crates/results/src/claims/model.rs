@@ -33,7 +33,7 @@ impl ClaimVerdict {
             Self::Matches => "match in shape",
             Self::Differs => "differ here",
             Self::Undecided => "undecided",
-            Self::NotTestable => "not testable at this scale",
+            Self::NotTestable => "not tested by this run",
         }
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for ClaimVerdict {
             Self::Matches => "matches in shape",
             Self::Differs => "differs here",
             Self::Undecided => "undecided",
-            Self::NotTestable => "not testable at this scale",
+            Self::NotTestable => "not tested by this run",
         })
     }
 }

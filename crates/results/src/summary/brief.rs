@@ -45,7 +45,9 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
         let told = ClaimVerdict::ALL.map(|verdict| (of(verdict), verdict)).into_iter().filter(|(n, _)| *n > 0);
         let told: Vec<String> =
             told.map(|(n, verdict)| format!("{} {}", count(n as u64), verdict.in_short())).collect();
-        let text = format!("Published claims: {}.", told.join(", "));
+        let none = of(ClaimVerdict::NotTestable) == result.claims.len();
+        let why = if none { " (why: --full)" } else { "" };
+        let text = format!("Published claims: {}{why}.", told.join(", "));
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
     out.push_str(&worth(&found, layout));

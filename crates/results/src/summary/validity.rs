@@ -43,7 +43,7 @@ fn told(out: &mut String, group: &Grouped, severity: &str, width: usize) {
     }
     for (n, line) in lines.into_iter().enumerate() {
         let _ = if n == 0 {
-            writeln!(out, "  {severity}  {:<22}{line}", group.check)
+            writeln!(out, "  {severity}  {:<22}{line}", format!("{} ", group.check))
         } else {
             writeln!(out, "{:INDENT$}{line}", "")
         };

@@ -95,7 +95,7 @@ fn one_round_decides_nothing_and_still_guesses() {
     assert_eq!(sweep.undecided.len(), 4);
     assert!(sweep.undecided.iter().all(|pair| pair.value == 1.0 && pair.gain.unwrap().low.is_none()));
     let said = sweep.in_words("workers");
-    assert_eq!(said, "workers = 4 is probably sufficient; run more rounds to confirm");
+    assert_eq!(said, "workers = 4 may be enough, which is not certain; run more rounds to confirm");
 }
 
 #[test]

@@ -46,7 +46,10 @@ impl Sweep {
             (Some(spot), _) => format!("{factor} = {} is enough; unclear whether more is worse", shown(spot)),
             (None, _) => match self.likely {
                 Some(likely) => {
-                    format!("{factor} = {} is probably sufficient; run more rounds to confirm", shown(likely))
+                    format!(
+                        "{factor} = {} may be enough, which is not certain; run more rounds to confirm",
+                        shown(likely)
+                    )
                 }
                 None => "unclear how much is enough; run more rounds".to_owned(),
             },
