@@ -27,7 +27,7 @@ const OVER_TIME: [&str; 3] = ["throughput-over-time", "latency-over-time", "erro
 
 /// The most pairs side by side in charts over time.
 const MOST_COLUMNS: usize = 3;
-/// The most failed gates that the answer names.
+/// The most failed gates, and the most pairs, that the answer names.
 const MOST_NAMED: usize = 3;
 /// Hues of the two sides: grey and blue.
 const COLOUR_OF_A: usize = 7;
@@ -122,20 +122,19 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
     }
 }
 
-/// The outcome of the gates, or without gates the number of changed figures. Then a table of the gates.
+/// The outcome of the gates, what is worse and better, and the cautions. Then a table of the gates.
 fn answer(result: &CompareResult) -> Markup {
     let number = |outcome| result.gates.iter().filter(|gate| gate.outcome == outcome).count();
     let (failed, undecided) = (number(GateOutcome::Failed), number(GateOutcome::Undecided));
     let (gates, code) = (result.gates.len(), result.exit_code());
     // With an invalid run, the gates have no meaning.
     let is_weak = code == 4 && !result.is_invalid();
-    let found = match (failed, gates) {
-        (0, 0) => result.pairs.iter().map(|pair| changed(pair, result)).collect::<Vec<_>>().join(" "),
-        (0, _) if code == 0 && undecided == 0 => format!("All gates passed ({gates})"),
-        (0, _) if is_weak => "A gate could not have detected what it must".to_owned(),
-        (0, _) if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
-        (0, _) => format!("No gate failed, but {undecided} of {gates} undecided"),
-        (n, _) => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
+    let found = match failed {
+        0 if code == 0 && undecided == 0 => format!("All gates passed ({gates})"),
+        0 if is_weak => "A gate could not have detected what it must".to_owned(),
+        0 if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
+        0 => format!("No gate failed, but {undecided} of {gates} undecided"),
+        n => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
     let (class, word) = match result.exit_code() {
         0 if undecided > 0 => ("caution", "undecided"),
@@ -148,8 +147,14 @@ fn answer(result: &CompareResult) -> Markup {
     let reservations = reservations(result);
     html! {
         div.answer {
-            p.found { @if gates > 0 { span class=(format!("badge {class}")) { (word) } " " } (found) }
-            @if let ([pair], true) = (&*result.pairs, gates > 0) { p.change { (changed(pair, result)) } }
+            @if gates > 0 { p.found { span class=(format!("badge {class}")) { (word) } " " (found) } }
+            @for pair in result.pairs.iter().take(MOST_NAMED) {
+                p class=(if gates > 0 { "change" } else { "found" }) {
+                    @if result.pairs.len() > 1 { b { (pair_name(pair)) } ": " }
+                    (changed(pair))
+                }
+            }
+            @if result.pairs.len() > MOST_NAMED { p.change { "Below: " (result.pairs.len() - MOST_NAMED) " more." } }
             @if let [pair] = &*result.pairs { (of_checks(pair)) }
             p.why.dim {
                 @if let (Some(trouble), 0) = (result.trouble(), failed) { (trouble) }
@@ -192,15 +197,19 @@ fn short(of: &ComparedConfiguration) -> String {
     }
 }
 
-/// The name of a pair among several.
+/// The name of a pair among several: `redb against sqlite`.
 fn pair_name(pair: &ComparedPair) -> String {
-    if pair.a.configuration == pair.b.configuration { pair.b.configuration.clone() } else { short(&pair.b) }
+    let (a, b) = (&pair.a, &pair.b);
+    match a.configuration == b.configuration {
+        true => b.configuration.clone(),
+        false if a.names() == b.names() => format!("{} against {}", b.configuration, a.configuration),
+        false => format!("{} against {}", short(b), short(a)),
+    }
 }
 
-/// What is worse and better, after the name of the pair if there are several.
-fn changed(pair: &ComparedPair, result: &CompareResult) -> String {
-    let headline = headline(&shown(pair, false));
-    if result.pairs.len() > 1 { format!("{}: {headline}", pair_name(pair)) } else { headline }
+/// What is worse and what is better.
+fn changed(pair: &ComparedPair) -> String {
+    headline(&shown(pair, false))
 }
 
 fn gates_table(result: &CompareResult) -> Markup {
@@ -270,7 +279,7 @@ fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
     html! {
         @if result.pairs.len() > 1 {
             h2 { (pair_name(pair)) }
-            p { (changed(pair, result)) }
+            p { (changed(pair)) }
             (sides(pair))
             (of_checks(pair))
         }

@@ -19,7 +19,7 @@ const LONGEST_NARROW: usize = 21;
 /// The axis ends at this ratio and at its reciprocal.
 const FURTHEST: f64 = 20.0;
 /// Ratios that may have a mark on the axis.
-const MARKS: [f64; 15] = [0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0];
+const MARKS: [f64; 16] = [0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0, 20.0];
 
 /// The picture; none if no figure has a ratio. Changes come first, the largest before the others.
 pub(crate) fn ratios(figures: &[&ComparedFigure], threshold: f64) -> Option<String> {

@@ -140,6 +140,16 @@ fn a_comparison_has_a_page() {
     assert!(done.out.contains("undecided") && done.err.contains("gate undecided"), "{}", done.err);
     look("compared", file.to_str().unwrap());
     look("first_screen", file.to_str().unwrap());
+    // Several pairs: each is named by its two sides. Single trials decide nothing.
+    let several = cli.path("several.html");
+    let c = of("second").replace("200", "400");
+    cli.run_args(&["compare", &a, &b, &c, "--anyway", "-o", several.to_str().unwrap()]).code(0);
+    let page = std::fs::read_to_string(&several).unwrap();
+    for name in ["second rate=200 against first rate=200", "second rate=400 against first rate=200"] {
+        let told = page.split(&format!("<b>{name}</b>: ")).nth(1).expect(name);
+        assert!(told.split("</p>").next().unwrap().contains("A and B"), "{:?}", told.get(..200));
+    }
+    look("first_screen", several.to_str().unwrap());
     let refused = cli.run_args(&["compare", &a, &b, "--anyway", "-o", "-"]).code(2);
     assert!(refused.err.contains("names the file of the page") && !cli.path("-").exists(), "{}", refused.err);
     let again = cli.run_args(&args).code(2);
