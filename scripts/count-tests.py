@@ -110,19 +110,22 @@ def summary(counters, code, conformance=(), missing=()):
 
 
 def conformance(log, expected):
-    """From the lines that the tests logged: a table, and the expected stores without a line."""
-    runs = {}
+    """From the lines that the tests logged: a table, and the expected stores without a line. A store is expected by the
+    scheme of its URL, or by the first word of what it calls itself, as in `FerretDB 1.24.2`."""
+    runs, products = {}, set()
     for line in log.splitlines():
-        url, _, counts = line.partition("\t")
+        url, version, counts = line.split("\t")
         scheme = url.partition(":")[0]
+        product = re.split(r", | \(|;", version)[0]
+        products.add(product.partition(" ")[0].lower())
         # Drop the place of the store, but keep its options.
         options = url.partition("?")[2]
-        runs.setdefault(scheme, []).append((f"{scheme}?{options}" if options else scheme, counts))
+        runs.setdefault(scheme, []).append((f"{scheme}?{options}" if options else scheme, product, counts))
     order = [*expected, *sorted(set(runs) - set(expected))]
-    rows = [row for scheme in order for row in sorted(runs.get(scheme, []))]
+    rows = [(f"{name}  {product}", counts) for scheme in order for name, product, counts in sorted(runs.get(scheme, []))]
     width = max((len(name) for name, _ in rows), default=0)
     table = [f"conformance  {name:<{width}}  {counts}" for name, counts in rows]
-    return table, [scheme for scheme in expected if scheme not in runs]
+    return table, [name for name in expected if name not in runs and name not in products]
 
 
 def still_running(binary, ended):
@@ -238,17 +241,22 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     assert lines[-1] == "2 passed, 1 failed, 2 skipped" and code == 1, lines
     assert "skipped  b: no tmpfs here" in lines and "skipped  soak_d: soak: takes an hour" in lines, lines
     assert summary([Counter()], 101)[1] == 1 and summary([Counter()], 0)[1] == 1
-    log = "redb:/tmp/x?cache=1MiB\t5 passed, 0 failed, 1 not supported\nredb:/tmp/y\t6 passed, 0 failed, 0 not supported\n"
-    table, missing = conformance(log, ["redis", "redb"])
+    log = (
+        "redb:/tmp/x?cache=1MiB\tredb 3.1\t5 passed, 0 failed, 1 not supported\n"
+        "redb:/tmp/y\tredb 3.1\t6 passed, 0 failed, 0 not supported\n"
+        "mongodb:y\tFerretDB 1.24.2, which is not MongoDB\t4 passed, 2 failed, 0 not supported\n"
+    )
+    table, missing = conformance(log, ["redis", "redb", "ferretdb"])
     assert missing == ["redis"] and table == [
-        "conformance  redb             6 passed, 0 failed, 0 not supported",
-        "conformance  redb?cache=1MiB  5 passed, 0 failed, 1 not supported",
+        "conformance  redb  redb 3.1             6 passed, 0 failed, 0 not supported",
+        "conformance  redb?cache=1MiB  redb 3.1  5 passed, 0 failed, 1 not supported",
+        "conformance  mongodb  FerretDB 1.24.2   4 passed, 2 failed, 0 not supported",
     ], (table, missing)
     counter = Counter()
     counter.passed = 3
     lines, code = summary([counter], 0, table, missing)
     assert lines[-2:] == ["the conformance suite did not finish on redis", "3 passed, 1 failed, 0 skipped"]
-    assert code == 1 and lines[:2] == table
+    assert code == 1 and lines[: len(table)] == table
     # A silent child is killed, and the code that waits for it continues.
     counter = Counter()
     assert counter.line("running 1 test") and counter.heard is not None

@@ -10,7 +10,7 @@ use storebench_engine::store::AnyStore;
 /// Runs the conformance suite. The test fails if a check fails, with those checks alone: logs that cut a long output still
 /// show them.
 ///
-/// If `STOREBENCH_CONFORMANCE_LOG` names a file, it appends `URL<TAB>N passed, M failed, K not supported` to it. The
+/// If `STOREBENCH_CONFORMANCE_LOG` names a file, it appends `URL<TAB>VERSION<TAB>N passed, M failed, K not supported` to it. The
 /// last lines of `make test` count the stores from it (`scripts/count-tests.py`).
 pub(crate) fn conforms(store: &dyn AnyStore) {
     conforms_but(store, &[]);
@@ -22,7 +22,8 @@ pub(crate) fn conforms_but(store: &dyn AnyStore, faults: &[(&str, &str)]) {
     let report = conformance::run(store);
     if let Some(log) = std::env::var_os("STOREBENCH_CONFORMANCE_LOG") {
         let (passed, failed, not_supported) = report.counts();
-        let line = format!("{}\t{passed} passed, {failed} failed, {not_supported} not supported\n", report.store);
+        let (url, version) = (&report.store, store.describe().version);
+        let line = format!("{url}\t{version}\t{passed} passed, {failed} failed, {not_supported} not supported\n");
         // One write, so that lines of concurrent tests do not interleave.
         OpenOptions::new().append(true).create(true).open(log).unwrap().write_all(line.as_bytes()).unwrap();
     }
