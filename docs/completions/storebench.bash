@@ -411,7 +411,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__copy)
-            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --no-partitions --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
+            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --escapes --no-partitions --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -451,6 +451,10 @@ _storebench() {
                     ;;
                 --delimiter)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --escapes)
+                    COMPREPLY=($(compgen -W "backslash none" -- "${cur}"))
                     return 0
                     ;;
                 --to-collection)
@@ -989,7 +993,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__infer)
-            opts="-o -h --collection --output --force --keep-values --check --store --json --help"
+            opts="-o -h --collection --output --force --keep-values --check --store --seed --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1008,6 +1012,10 @@ _storebench() {
                     return 0
                     ;;
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

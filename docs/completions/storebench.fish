@@ -168,6 +168,8 @@ complete -c storebench -n "__fish_storebench_using_subcommand copy" -l keys -d '
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l from-format -d 'Format of the source files: jsonl, json, csv, tsv, parquet or arrow [default: by their names]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l types -d 'Types of CSV and TSV columns that are not text, such as `price=number,year=integer`' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l delimiter -d 'Field separator of CSV files: one character, or `tab` [default: a comma; for TSV a tab]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand copy" -l escapes -d 'How fields of TSV and CSV files are escaped: backslash or none' -r -f -a "backslash\t'As PostgreSQL\'s COPY and MySQL write them: \\N is null, \\t a tab'
+none\t'Fields may be quoted, and a backslash is a plain character'"
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-collection -d 'Collection to write [default: the name of the source\'s collection or file]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-key -d 'Field or column that receives the key in your own collection, unless the store fixes it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand copy" -l to-body -d 'Field or column that receives the document in your own collection, unless the store fixes it' -r
@@ -243,6 +245,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand generate" -s h -l 
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l collection -d 'Name of the collection' -r
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -s o -l output -d 'Write to this file instead of stdout' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l store -d 'With --check: load the sample and the generated documents into this store, and compare index sizes and read times' -r
+complete -c storebench -n "__fish_storebench_using_subcommand infer" -l seed -d 'With --check: seed of the random tenth of a large sample from which documents are made' -r
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l force -d 'Overwrite the --output file'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l keep-values -d 'Use the sample\'s own texts where a field has at most 64 different ones; these texts are then in the study'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l check -d 'Compare generated documents with the sample instead of printing the study'
