@@ -152,6 +152,16 @@ fn under(folder: &Path) -> Result<Found, Failure> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let is_left_out = is_left_out || name.starts_with('_');
             let path = entry.path();
+            if path.is_symlink() && path.is_dir() {
+                let target = path.canonicalize().map_err(failed)?;
+                if folder.canonicalize().map_err(failed)?.starts_with(&target) {
+                    return Err(Failure::bad_input(format!(
+                        "{}: the link leads to a folder that contains it, so the files have no end; remove the link, or name \
+                         the files with a pattern",
+                        path.display()
+                    )));
+                }
+            }
             match path.is_dir() {
                 _ if name.starts_with('.') => {}
                 true => folders.push((path, is_left_out)),
@@ -198,6 +208,16 @@ mod tests {
         std::os::unix::fs::symlink(path("gone"), path("d.jsonl")).unwrap();
         let told = find_files(&pattern).unwrap_err().message;
         assert!(told.contains("d.jsonl matches") && told.contains("a broken link"), "{told}");
+    }
+
+    #[test]
+    fn a_link_to_its_own_folder_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        std::fs::write(folder.path().join("a/x.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("a"), folder.path().join("a/b/loop")).unwrap();
+        let told = find_files(&folder.path().display().to_string()).unwrap_err().message;
+        assert!(told.contains("a/b/loop: the link leads to a folder that contains it"), "{told}");
     }
 
     #[test]

@@ -450,6 +450,14 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n----\n"));
     }
 
+    #[test]
+    fn lines_that_were_skipped_are_told_on_the_first_screen() {
+        let mut run = fixture::run_of(&[fixture::open_loop()]);
+        run.documents.first_mut().unwrap().skipped_lines = 7;
+        let text = brief(&fixture::concluded(run), Layout::new(100, false));
+        assert!(text.contains("7 lines of the file skipped"), "{text}");
+    }
+
     /// Such as a query that has no text for a store.
     #[test]
     fn an_operation_that_a_configuration_leaves_out_has_no_figure() {

@@ -47,7 +47,7 @@ pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
             let bytes = write_sample(&file, options.work(200_000), size)?;
             let files = [PathBuf::from(&file)];
             let read = samples(options.rounds, || {
-                Profile::of_files(&files, false, 1).map_err(|error| error.to_string())?;
+                Profile::of_files(&files, false, None).map_err(|error| error.to_string())?;
                 Ok(bytes as f64 * 1e3)
             })?;
             let what = format!("infer: sample read, documents of {what}");

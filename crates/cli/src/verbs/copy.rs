@@ -246,8 +246,18 @@ impl Plan {
                     .or_else(|| args.from_collection.clone().filter(|name| !name.contains(['.', ':', '/'])))
                     .or_else(|| from.name())
                     .ok_or_else(|| {
+                        let why = match from {
+                            Endpoint::Files(file) => format!(
+                                "{file} names no collection, because the name of a collection begins with a letter; "
+                            ),
+                            Endpoint::Remote(url) => format!(
+                                "{} names no collection, because the name of a collection begins with a letter; ",
+                                FileLocation::shown(url)
+                            ),
+                            Endpoint::Standard | Endpoint::Store(_) => String::new(),
+                        };
                         Failure::bad_input(format!(
-                            "name the target collection of {} with --to-collection NAME",
+                            "{why}name the target collection of {} with --to-collection NAME",
                             redact_url(&args.to)
                         ))
                     })?,

@@ -18,7 +18,9 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
         Some(format!("written {}", count(counts.written))),
         Some(format!("rejected {}", count(counts.rejected))),
         Some(format!("skipped {}", count(counts.skipped))),
-        verified.filter(|verified| verified.equal).map(|verified| format!("verified {}", count(verified.found))),
+        verified
+            .filter(|verified| verified.equal && verified.written > 0)
+            .map(|verified| format!("verified {}", count(verified.found))),
         some(counts.there_already).map(|there| format!("already there {there}")),
         some(counts.retries).map(|retries| format!("retries {retries}")),
         Some(format!("{:.1} MB/s", (counts.bytes - before.bytes) as f64 / seconds / 1e6)),
@@ -141,6 +143,7 @@ fn some(number: u64) -> Option<String> {
 fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
     let Some(verified) = &report.verified else { return Vec::new() };
     let mut lines = vec![match (verified.equal, verified.written_twice) {
+        (true, _) if verified.written == 0 => "nothing was written, so there is nothing to verify".to_owned(),
         (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(

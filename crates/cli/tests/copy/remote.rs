@@ -165,3 +165,20 @@ fn a_folder_of_files_is_read_as_one() {
     std::fs::create_dir(cli.path("empty")).unwrap();
     assert!(cli.run("copy empty/ back.jsonl").code(2).err.contains("no files in"));
 }
+
+#[test]
+fn this_machine_is_never_reached_through_a_proxy() {
+    let cli = Cli::new();
+    let port = storebench_fakes::http::serve(documents(3).into_bytes()).unwrap();
+    let copy = |url: &str| {
+        let mut command =
+            cli.command(&["copy", url, "out.jsonl", "--force", "--restart", "--retry-total", "1s", "--tries", "1"]);
+        // Nothing listens there.
+        cli.run_command(command.env("HTTP_PROXY", "http://me:secret@127.0.0.1:1").env_remove("NO_PROXY"))
+    };
+    let done = copy(&format!("http://127.0.0.1:{port}/ranges/a.jsonl")).code(0);
+    assert!(!done.err.contains("proxy"), "{done:?}");
+    let done = copy("http://data.example/a.jsonl");
+    assert!(matches!(done.code, 2 | 3) && done.err.contains("through the proxy 127.0.0.1:1 of HTTP_PROXY"), "{done:?}");
+    assert!(!done.err.contains("secret"), "{done:?}");
+}

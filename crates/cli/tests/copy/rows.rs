@@ -172,6 +172,27 @@ fn rows_of_a_query_of_postgres_become_records() {
     for query in ["SELECT nextval('numbers') AS a", "SELECT w() AS a"] {
         let done = run(query, &["--key", "a"]);
         assert!(done.code != 0 && done.err.contains("read-only transaction"), "{query}: {done:?}");
+        assert!(done.err.contains("the query writes") && !done.err.contains("standby"), "{query}: {done:?}");
+    }
+    let numbers =
+        "SELECT 'a' AS _id, 'NaN'::float8 AS x, ARRAY['-Infinity'::float8] AS y, 1.5::numeric AS z, 'NaN' AS t";
+    let done = run(numbers, &["--restart"]);
+    assert!(done.code == 1 && done.out.contains("its column `x`, `y` is NaN or infinite"), "{done:?}");
+    sql(
+        &server,
+        "CREATE TABLE lines (shop int, number text, n int, PRIMARY KEY (shop, number)); \
+         INSERT INTO lines VALUES (1, 'x', 5), (2, 'x', 6); \
+         CREATE TABLE made (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, doc jsonb)",
+    );
+    let all = ["copy", &server.url, "out.jsonl", "--force", "--from-collection", "lines", "--key", "{shop}:{number}"];
+    cli.run_args(&all).code(0);
+    let text = std::fs::read_to_string(cli.path("out.jsonl")).unwrap();
+    assert!(text.contains(r#"{"_id":"1:x","shop":1,"number":"x","n":5}"#), "{text}");
+    cli.write("new.jsonl", "{\"_id\":\"7\",\"n\":1}\n");
+    for (options, code) in [("", 1), ("?identity=given", 0)] {
+        let to = format!("{}{options}", server.url);
+        let done = cli.run_args(&["copy", "new.jsonl", &to, "--into-existing", "--to-collection", "made"]);
+        assert!(done.code == code && done.out.contains("(key in id, document in doc)"), "{options}: {done:?}");
     }
 }
 

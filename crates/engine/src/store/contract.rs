@@ -482,8 +482,8 @@ pub trait Store: Send + Sync + 'static {
         Ok(self.holdings()?.names())
     }
 
-    /// The columns for key and document of a table that others made, if the table leaves no choice: it has one key column
-    /// and one column of JSON. `None` if it has several, or if the store has no columns. Changes nothing.
+    /// The columns for key and document of a table that others made, if the table leaves no choice: it has only a key column
+    /// and a column of JSON. `None` if not, or if the store has no columns. Changes nothing.
     ///
     /// # Errors
     /// What cannot be read.

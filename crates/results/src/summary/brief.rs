@@ -63,6 +63,8 @@ fn constants(result: &RunResult) -> Vec<String> {
     {
         facts.push(format!("{} documents of {}", count(one.count), bytes(one.mean_bytes as f64)));
     }
+    let skipped: u64 = result.documents.iter().map(|documents| documents.skipped_lines).sum();
+    facts.extend((skipped > 0).then(|| format!("{} of the file skipped", plural(skipped, "line"))));
     let rounds = result.plan.trials.iter().map(|trial| trial.round).max().unwrap_or(result.plan.repeats);
     if rounds > 1 {
         let at_most = if result.plan.until.is_some() && result.run.ended.is_none() { "at most " } else { "" };

@@ -157,7 +157,7 @@ pub(super) async fn resolve(
     })
 }
 
-/// The columns for key and document, if there is one primary key of one column, and one other column of JSON.
+/// The columns for key and document, if the table has only these: a primary key of one column, and a column of JSON.
 pub(super) async fn plain_columns(
     target: &Target,
     channel: &mut Channel,
@@ -165,10 +165,10 @@ pub(super) async fn plain_columns(
 ) -> Result<Option<(String, String)>, StoreError> {
     let (schema, name) = table.split_once('.').unwrap_or(("public", table));
     let columns = columns(target, channel, schema, name).await?;
-    let key = columns.iter().find(|column| column.primary).map(|column| column.name.clone());
-    let mut of_json = columns.iter().filter(|column| matches!(column.sql_type.as_str(), "json" | "jsonb"));
-    let body = of_json.next().filter(|_| of_json.next().is_none()).map(|column| column.name.clone());
-    Ok(key.zip(body).filter(|(key, body)| key != body))
+    let is_json = |column: &&Column| matches!(column.sql_type.as_str(), "json" | "jsonb") && !column.primary;
+    let key = columns.iter().find(|column| column.primary);
+    let both = key.zip(columns.iter().find(is_json)).filter(|_| columns.len() == 2);
+    Ok(both.map(|(key, body)| (key.name.clone(), body.name.clone())))
 }
 
 /// Whether a column is NULL in any row.

@@ -60,18 +60,17 @@ pub(super) fn check_there(
     Ok(())
 }
 
-/// The columns for key and document, if there is one primary key of one column, and one other column that is declared as
-/// JSON.
+/// The columns for key and document, if the table has only these: a primary key of one column, and a column that is declared
+/// as JSON.
 pub(super) fn plain_columns(file: &DatabaseFile<'_>, table: &str) -> Result<Option<(String, String)>, StoreError> {
     let (connection, _) = open_untouched(file.path)?;
     let said = |e: rusqlite::Error| store_error(file.path, "read its tables", &e);
-    let names = |sql: &str| -> rusqlite::Result<Vec<String>> {
-        connection.prepare(sql)?.query_map([table], |row| row.get(0))?.collect()
-    };
-    let keys = names("SELECT name FROM pragma_table_info(?1) WHERE pk > 0").map_err(said)?;
-    let bodies = names("SELECT name FROM pragma_table_info(?1) WHERE pk = 0 AND upper(type) IN ('JSON', 'JSONB')");
-    match (&keys[..], &bodies.map_err(said)?[..]) {
-        ([key], [body]) => Ok(Some((key.clone(), body.clone()))),
+    let sql = "SELECT name, pk > 0, upper(type) IN ('JSON', 'JSONB') FROM pragma_table_info(?1) ORDER BY pk DESC";
+    let mut statement = connection.prepare(sql).map_err(said)?;
+    let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let columns: Vec<(String, bool, bool)> = rows.and_then(Iterator::collect).map_err(said)?;
+    match &columns[..] {
+        [(key, true, _), (body, false, true)] => Ok(Some((key.clone(), body.clone()))),
         _ => Ok(None),
     }
 }

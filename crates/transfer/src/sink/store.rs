@@ -275,7 +275,7 @@ impl StoreSink {
         if options.prepared.is_none() {
             // First contact with the store.
             store.inspect().map_err(|e| of_store(&*store, e))?;
-            columns = Self::name_columns(&*store, &mut options)?;
+            columns = Self::name_columns(&*store, &mut options);
             Self::still_there(&*store, &options)?;
             Self::prepare(&*store, &options)?;
             mark = Self::marked(&*store, &options)?;
@@ -287,20 +287,14 @@ impl StoreSink {
     }
 
     /// Names the columns of a table of the user's that leaves no choice. Returns them.
-    fn name_columns(
-        store: &dyn AnyStore,
-        options: &mut StoreSinkOptions,
-    ) -> Result<Option<(String, String)>, TransferError> {
+    fn name_columns(store: &dyn AnyStore, options: &mut StoreSinkOptions) -> Option<(String, String)> {
         let is_json = options.verb.body() == Body::Json;
-        let Some(existing @ Existing { key: None, body: None, .. }) = options.existing.as_mut().filter(|_| is_json)
-        else {
-            return Ok(None);
-        };
-        let columns = store.plain_columns(&existing.name).map_err(|e| of_store(store, e))?;
-        if let Some((key, body)) = columns.clone() {
-            (existing.key, existing.body) = (Some(key), Some(body));
-        }
-        Ok(columns)
+        let existing = options.existing.as_mut().filter(|existing| is_json && existing.key.is_none());
+        let existing = existing.filter(|existing| existing.body.is_none())?;
+        // What is wrong with the table is reported when it is prepared.
+        let (key, body) = store.plain_columns(&existing.name).ok().flatten()?;
+        (existing.key, existing.body) = (Some(key.clone()), Some(body.clone()));
+        Some((key, body))
     }
 
     /// The number in the collection's marker now.

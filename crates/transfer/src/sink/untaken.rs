@@ -17,7 +17,7 @@ pub(super) fn not_compared(error: &OpError) -> OpError {
 /// The store answered with these words that it already has a document with the key, but a read found none.
 pub(super) fn not_found(words: &str) -> String {
     format!(
-        "the store refused it ({words}), but a read of its key found no document; the key may be in another collection, or \
-         its document may have been deleted since"
+        "the store did not take it ({words}), but a read of its key found no document; a trigger or a rule of the table may \
+         have left it out, the key may be in another collection, or its document was deleted since"
     )
 }

@@ -174,6 +174,6 @@ fn a_conflict_without_a_document_is_told_in_the_words_of_the_store() {
     let (lab, report, _) = run(sink_options(Verb::Insert), 10, store);
     assert_eq!((report.counts.written, report.counts.rejected), (9, 1));
     let why = &lab.rejects()[0].why;
-    assert!(why.contains("refused it (it is in another collection)") && !why.contains("no error"), "{why}");
+    assert!(why.contains("did not take it (it is in another collection)") && !why.contains("no error"), "{why}");
     assert_eq!((report.rejects_by_reason[0].records, &report.rejects_by_reason[0].why), (1, why));
 }
