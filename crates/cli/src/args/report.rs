@@ -24,7 +24,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE", group = "file")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite the file that would be written, if it exists
+    /// Overwrite FILE if it exists; the report.html of a run is always written again
     #[arg(long)]
     pub(crate) force: bool,
 

@@ -13,7 +13,6 @@ use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print};
 use crate::outputs::{refuse_existing, write_bytes, write_text};
-#[cfg(feature = "tables")]
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";

@@ -476,10 +476,10 @@ fn a_report_that_cannot_be_written_is_told_by_the_exit_code() {
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]).arg(program.get_program());
     limited.args(program.get_args()).current_dir(cli.folder.path());
-    program.get_envs().for_each(|(name, value)| drop(value.map(|value| limited.env(name, value))));
+    limited.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let done = cli.run_command(&mut limited);
     assert!(
-        done.code != 0 && done.err.contains("no report: ") && done.err.contains("run `storebench report"),
+        done.code == 1 && done.err.contains("no report: ") && done.err.contains("run `storebench report"),
         "{done:?}"
     );
 }

@@ -171,8 +171,8 @@ fn stores_that_disagree_are_not_averaged_into_a_match() {
     assert_eq!(result.verdict, ClaimVerdict::Undecided);
     assert!((result.found.unwrap().value - 3.0).abs() < 0.05);
     assert!(result.why.starts_with("it matches on b and differs on a"), "{}", result.why);
-    let verdicts: Vec<_> = result.each.iter().map(|part| (part.configurations.as_str(), part.verdict)).collect();
-    assert_eq!(verdicts, [("a", ClaimVerdict::Differs), ("b", ClaimVerdict::Matches)]);
+    let found: Vec<_> = result.each.iter().map(|part| (part.configurations.as_str(), part.verdict)).collect();
+    assert_eq!(found, [("a", ClaimVerdict::Differs), ("b", ClaimVerdict::Matches)]);
     // One store alone, or one against the other.
     let only = json!({ "ratio": "load.documents", "of": { "batch": 10, "store": "b" },
         "to": { "batch": 1, "store": "b" }, "between": [8, 10] });

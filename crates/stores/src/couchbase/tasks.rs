@@ -14,14 +14,17 @@ use std::task::{Context, Poll, Waker};
 use storebench_engine::store::{Completions, OpError, OwnedReply, Request, Respond, Session, Token};
 use tokio::task::{AbortHandle, LocalSet};
 
+/// What has ended and was not handed over.
+type Ended = Vec<(Token, Result<OwnedReply, OpError>)>;
+
 /// A session that makes a task of each operation.
 pub(super) struct Tasks<R> {
     client: R,
     tasks: LocalSet,
     running: HashMap<Token, AbortHandle>,
-    done: Rc<RefCell<Vec<(Token, Result<OwnedReply, OpError>)>>>,
+    done: Rc<RefCell<Ended>>,
     /// Kept for its memory.
-    turn: Vec<(Token, Result<OwnedReply, OpError>)>,
+    turn: Ended,
 }
 
 impl<R: Respond> Tasks<R> {

@@ -16,7 +16,7 @@ use crate::error::TransferError;
 pub(crate) enum Chunks {
     Local(Arc<File>),
     #[cfg(feature = "remote")]
-    Remote(Blocks),
+    Remote(Box<Blocks>),
 }
 
 impl Chunks {

@@ -368,7 +368,7 @@ impl InspectedFile {
     pub(crate) fn chunks(&self) -> Result<Chunks, TransferError> {
         #[cfg(feature = "remote")]
         if let Some((object, version)) = &self.version {
-            return object.chunks(version).map(Chunks::Remote);
+            return object.chunks(version).map(|blocks| Chunks::Remote(Box::new(blocks)));
         }
         let local = self.local().map_err(|e| TransferError::read(&self.place.to_string(), &e))?;
         Ok(Chunks::Local(Arc::new(local)))
