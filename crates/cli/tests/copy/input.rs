@@ -61,6 +61,11 @@ fn files_that_are_no_json_lines_are_refused_once() {
     cli.write("a.csv", "sep=;\n_id;n\n1;2\n");
     refused(&cli, "copy a.csv sqlite:a.db", &["names the separator", "--delimiter ';'"]);
     assert!(!cli.path("a.db").exists(), "nothing was created");
+    // Text that begins with the letters of a mark is text.
+    for header in ["ORCID", "BZhong", "ORC"] {
+        cli.write("text.csv", &format!("{header},n\nx,1\n"));
+        cli.run(&format!("copy text.csv {header}.jsonl --key {{{header}}}")).code(0);
+    }
 }
 
 #[test]

@@ -104,6 +104,31 @@ fn couchdb_takes_no_member_of_its_own() {
     Mixed::new(bad).copied_into(&server.url, &["is reserved by the target", "invalid key"]);
 }
 
+/// The advice for records that are deletions works, and no deleted document comes back to life.
+#[test]
+fn couchdb_is_given_no_deletion_as_a_document() {
+    let server = Server::start("pouchdb-server");
+    let cli = Cli::new();
+    cli.write("a.jsonl", "{\"_id\":\"gone\",\"_deleted\":true}\n{\"_id\":\"kept\",\"n\":1}\n");
+    let copy = |file: &str, more: &[&str]| {
+        cli.run_args(&[&["copy", file, &server.url, "--to-collection", "books"], more].concat())
+    };
+    let keys = || {
+        let read = cli.run(&format!("copy {} - --from-collection books --quiet", server.url)).code(0).out;
+        read.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["_id"].clone()).collect::<Vec<_>>()
+    };
+    for more in [&[][..], &["--own-members", "drop", "--restart"]] {
+        let done = copy("a.jsonl", more).code(1);
+        assert!(done.out.contains("it is a deletion") && done.out.contains("--filter '._deleted != true'"), "{done:?}");
+        assert_eq!(keys(), ["kept"]);
+    }
+    copy("a.jsonl", &["--filter", "._deleted != true"]).code(0);
+    assert_eq!(keys(), ["kept"]);
+    cli.write("b.jsonl", "{\"_id\":\"kept\",\"_deleted\":true}\n{\"_id\":\"other\",\"n\":1}\n");
+    copy("b.jsonl", &["--filter", "._deleted == true", "--op", "delete"]).code(0);
+    assert_eq!(keys(), [] as [&str; 0]);
+}
+
 #[test]
 fn ravendb_takes_no_key_that_it_would_not_read_again() {
     let server = Server::start("ravendb");

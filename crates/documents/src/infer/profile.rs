@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use serde::de::IgnoredAny;
-use storebench_study::scramble;
 use storebench_study::workload::TimeForm;
+use storebench_study::{mix64, scramble};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sketch::{Reservoir, Trend, Values};
@@ -117,7 +117,7 @@ pub struct RandomPart {
 impl RandomPart {
     /// Whether the document with this number is in it.
     fn has(self, number: u64) -> bool {
-        scramble(scramble(self.seed.wrapping_add(1)) ^ number).is_multiple_of(self.one_of.max(1))
+        mix64(self.seed, number).is_multiple_of(self.one_of.max(1))
     }
 }
 
