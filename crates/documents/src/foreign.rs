@@ -6,6 +6,9 @@ const TAR_AT: usize = 257;
 /// The highest type of a BSON element that begins a usual document.
 const BSON_TYPES: u8 = 0x13;
 
+/// Whether a file that begins with these bytes is of a format.
+type Is = fn(&[u8]) -> bool;
+
 /// The format of a file that begins with these bytes, and what to do; `None` if it may be text. Four bytes are enough for
 /// most formats.
 pub fn foreign(first: &[u8]) -> Option<&'static str> {
@@ -21,7 +24,7 @@ pub fn foreign(first: &[u8]) -> Option<&'static str> {
         (b"[\0", UTF_16),
     ];
     let by_magic = MAGIC.iter().find(|(magic, _)| first.starts_with(magic)).map(|(_, what)| *what);
-    let others: [(fn(&[u8]) -> bool, &str); 4] = [
+    let others: [(Is, &str); 4] = [
         (is_bzip2, "it is compressed with bzip2, which is not read; decompress it with `bunzip2`"),
         (is_orc, "it is an ORC file, which is not read; convert it to Parquet or to JSON lines"),
         (is_tar, "it is a tar archive; unpack it, and name its files"),
