@@ -1,5 +1,7 @@
 //! The founding studies on the servers of the tests: as they stand, or with the flags that a refusal names.
 
+use std::time::Instant;
+
 use storebench_fakes::couchbase::{Fake, FakeOptions};
 
 use crate::common::{Cli, Done};
@@ -223,24 +225,55 @@ fn a_run_with_parts_left_out_is_resumed_as_such_and_is_complete_without_them() {
     assert!(other.err.contains("--skip-unsupported"), "{}", other.err);
 }
 
-#[test]
-#[ignore = "soak: the whole laptop presets on each server"]
-fn soak_the_founding_studies_run_whole() {
-    let redis = ["--option", "appendonly yes", "--option", "appendfsync always"];
-    let servers = [
-        Server::start("postgres"),
-        Server::start("ravendb"),
-        Server::start("pouchdb-server"),
-        Server::start("nx-27017"),
-        Server::start_with("redis", &redis),
-    ];
-    let fake = Fake::start(FakeOptions::default()).unwrap();
-    for url in servers.iter().map(|server| server.url.clone()).chain([fake.url()]) {
-        for study in ["parallel-transfer", "million-writes", "one-setting", "bulk-insert", "reading-list"] {
-            let cli = Cli::new();
-            let (done, flags) = with_advice(&cli, study, &url, &["--preset", "laptop"]);
-            println!("{study} on {url} {flags:?}: exit {}\n{}", done.code, done.out);
-            ran(&cli, &done, study, &url, &flags);
+/// Runs the whole laptop presets, but for those that the server of the tests cannot do.
+fn all_run_whole(url: &str, not_here: &[&str]) {
+    for study in ["parallel-transfer", "million-writes", "one-setting", "bulk-insert", "reading-list"] {
+        if not_here.contains(&study) {
+            println!("skipped: {study} on {url}, which the server of the tests cannot do");
+            continue;
         }
+        let (cli, began) = (Cli::new(), Instant::now());
+        let (done, flags) = with_advice(&cli, study, url, &["--preset", "laptop"]);
+        let (seconds, answer) = (began.elapsed().as_secs(), done.out.split("\n\n").next().unwrap_or_default());
+        let flags_given = flags.join(" ");
+        println!("soak: {study} {flags_given}: exit {} in {seconds} s: {}", done.code, words(answer));
+        ran(&cli, &done, study, url, &flags);
     }
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_postgres() {
+    all_run_whole(&Server::start("postgres").url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_ravendb() {
+    all_run_whole(&Server::start("ravendb").url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_redis() {
+    let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);
+    all_run_whole(&server.url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_couchbase() {
+    all_run_whole(&Fake::start(FakeOptions::default()).unwrap().url(), &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_mongodb() {
+    all_run_whole(&Server::start("nx-27017").url, &["reading-list"]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_the_founding_studies_on_couchdb() {
+    all_run_whole(&Server::start("pouchdb-server").url, &[]);
 }

@@ -297,7 +297,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// The store accepted something.
-    fn took_some(&mut self) {
+    pub(super) fn took_some(&mut self) {
         self.failed_in_a_row = 0;
         self.took_ns = Some(self.clock.now_ns());
     }
@@ -524,6 +524,7 @@ impl<'a> Lanes<'a> {
         let others = self.takes_others(&piece);
         let since = self.took_ns > piece.tries.first_ns();
         let (many, cut) = (self.len(&piece) > 1, matches!(piece.part, Part::Some(..)));
+        let merges = matches!(piece.step, Step::Merge(_));
         match self.put_off(piece) {
             None => Ok(()),
             // The store accepted others, so one of these records may be the cause. The last one of a halved piece is.
@@ -532,7 +533,8 @@ impl<'a> Lanes<'a> {
                 self.halve(&piece);
                 Ok(())
             }
-            Some(piece) if !many && (others || cut && since) => self.give_up(piece, error),
+            // Of a merge, that includes the writes of others, which changed the document before each attempt.
+            Some(piece) if !many && (others || (cut || merges) && since) => self.give_up(piece, error),
             Some(piece) => Err(of_store(self.store, given_up(&piece.tries, &error.to_string()))),
         }
     }

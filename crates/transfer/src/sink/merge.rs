@@ -92,9 +92,10 @@ impl Lanes<'_> {
             (Some(swap), Err(error)) => match error.kind {
                 // Others changed the document: read it again.
                 ErrorKind::Conflict | ErrorKind::NotFound => {
+                    // Whoever wrote it, the store takes writes.
+                    self.took_some();
                     let error = OpError::conflict("other clients changed the document before each attempt to store it");
-                    let error = if merge.doubt.is_some() { unknown(&error) } else { error };
-                    self.try_some_again(&piece, &[0], &[error]);
+                    self.try_some_again(&piece, &[0], &[in_doubt(&piece, error)]);
                     self.done(&piece);
                     Ok(())
                 }
@@ -102,12 +103,12 @@ impl Lanes<'_> {
                     merge.doubt.get_or_insert(swap.from);
                     self.slow_down(piece, &error)
                 }
-                ErrorKind::Temporary => self.slow_down(piece, &error),
+                ErrorKind::Temporary => self.later(piece, error),
                 _ => self.give_up_merge(piece, error),
             },
             (None, Err(error)) => match error.kind {
                 ErrorKind::NotFound => self.found(piece, None),
-                ErrorKind::Temporary | ErrorKind::OutcomeUnknown => self.slow_down(piece, &error),
+                ErrorKind::Temporary | ErrorKind::OutcomeUnknown => self.later(piece, error),
                 _ => self.give_up_merge(piece, error),
             },
             (None, Ok(reply)) => self.found(piece, Some(&reply)),
@@ -176,14 +177,23 @@ impl Lanes<'_> {
         }
     }
 
-    /// Refuses the record. If an answer was lost, the record may have been merged, and the error says so.
+    fn later(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {
+        let error = in_doubt(&piece, error);
+        self.slow_down(piece, &error)
+    }
+
     fn give_up_merge(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {
-        let in_doubt = matches!(&piece.step, Step::Merge(merge) if merge.doubt.is_some());
-        self.give_up(piece, &if in_doubt { unknown(&error) } else { error })
+        let error = in_doubt(&piece, error);
+        self.give_up(piece, &error)
     }
 }
 
-/// Wraps an error that follows a lost answer, after which the merge may have been applied.
-fn unknown(error: &OpError) -> OpError {
-    OpError::new(ErrorKind::OutcomeUnknown, format!("an answer was lost, then: {}", error.message))
+/// The error of a merge. If an answer was lost before, the record may have been merged, and the error says so.
+fn in_doubt(piece: &Piece, error: OpError) -> OpError {
+    match &piece.step {
+        Step::Merge(merge) if merge.doubt.is_some() => {
+            OpError::new(ErrorKind::OutcomeUnknown, format!("an answer was lost, then: {}", error.message))
+        }
+        _ => error,
+    }
 }

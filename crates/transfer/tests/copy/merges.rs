@@ -178,9 +178,8 @@ fn a_sum_is_exact_beside_another_writer() {
                     let (expected, body) = (reply.revision.unwrap(), format!("{{\"n\":{}}}", n + 1));
                     let swapped = call(Op::CompareAndSwap { key: &key, expected, body: body.as_bytes() });
                     theirs.fetch_add(i64::from(swapped.is_ok()), Ordering::Relaxed);
-                    if turn % 16 == 0 {
-                        std::thread::yield_now();
-                    }
+                    // Without a pause, the copy's writes would all be too late.
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
             let report = lab.copy(&files(&[&path]), &merging(&store, ".n += $new.n", false));
