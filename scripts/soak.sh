@@ -2,14 +2,18 @@
 # Runs the tests marked `#[ignore]` whose names contain `soak`, and records the results. The arguments go to
 # `cargo test`, which builds nothing that `make test` has not built already.
 #
-# All of them take about three hours. `ONLY=founding::soak make soak` runs those whose names contain that, and records them
-# in a file of their own.
+# All of them take about four hours. `ONLY=founding::soak_on_redis make soak` runs those whose names contain that, and
+# records them in a file of their own; `RUST_TEST_THREADS=1` runs one at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 only=${ONLY:-soak}
 evidence=docs/evidence/soak.txt
-[[ $only == soak ]] || evidence=docs/evidence/soak-${only%%:*}.txt
+if [[ $only != soak ]]; then
+    name=${only//::/-}
+    name=${name%-soak}
+    evidence=docs/evidence/soak-${name/soak_/}.txt
+fi
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 

@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 
 use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{bytes, duration, is_useless, percent, rate, ratio};
+use crate::human::{bytes, duration, percent, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
@@ -135,16 +135,11 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
     }
     let cells = || table.rows.iter().flatten().filter(|cell: &&Cell| cell.figure.is_some_and(|f| f.low.is_some()));
     if cells().next().is_some() {
-        let useless = if cells().any(|cell| cell.text.contains("(wide interval)")) {
-            "; wide interval: its ends are more than tenfold apart"
-        } else {
-            ""
-        };
         let first = configurations
             .first()
             .filter(|_| several)
             .map_or_else(String::new, |configuration| format!("; the first is {}", configuration.configuration));
-        notes.insert(0, format!("± and [ ]: 95 % intervals over rounds{useless}{first}"));
+        notes.insert(0, format!("± and [ ]: 95 % intervals over rounds{first}"));
     }
     notes.extend(times::note(of_phase()));
     ConfigurationsTable { phase: phase.to_owned(), table, notes }
@@ -264,7 +259,6 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN && is_central(estimate) => format!("{text} ±{}", percent(half)),
-        _ if is_useless(estimate) => format!("{text} (wide interval)"),
         (_, Some(low), Some(high)) => format!("{text} [{}, {}]", show(low), show(high)),
         _ => text,
     }

@@ -123,10 +123,9 @@ pub fn workers(workers: u32, connections: u32, in_flight: u32) -> String {
     }
 }
 
-/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (wide interval)` where it is too wide to be of use.
+/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`.
 pub fn ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
-        _ if is_useless(ratio) => format!("×{} (wide interval)", digits(ratio.value)),
         (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
         _ => format!("×{}", digits(ratio.value)),
     }

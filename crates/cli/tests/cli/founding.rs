@@ -243,37 +243,37 @@ fn all_run_whole(url: &str, not_here: &[&str]) {
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_postgres() {
+fn soak_on_postgres() {
     all_run_whole(&Server::start("postgres").url, &[]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_ravendb() {
+fn soak_on_ravendb() {
     all_run_whole(&Server::start("ravendb").url, &[]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_redis() {
+fn soak_on_redis() {
     let server = Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]);
     all_run_whole(&server.url, &[]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_couchbase() {
+fn soak_on_couchbase() {
     all_run_whole(&Fake::start(FakeOptions::default()).unwrap().url(), &[]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_mongodb() {
+fn soak_on_mongodb() {
     all_run_whole(&Server::start("nx-27017").url, &["reading-list"]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop presets"]
-fn soak_the_founding_studies_on_couchdb() {
+fn soak_on_couchdb() {
     all_run_whole(&Server::start("pouchdb-server").url, &[]);
 }
