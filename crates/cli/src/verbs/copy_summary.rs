@@ -19,7 +19,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
         Some(format!("rejected {}", count(counts.rejected))),
         Some(format!("skipped {}", count(counts.skipped))),
         verified
-            .filter(|verified| verified.equal && verified.written > 0)
+            .filter(|verified| verified.equal && verified.written > verified.expired)
             .map(|verified| format!("verified {}", count(verified.found))),
         some(counts.there_already).map(|there| format!("already there {there}")),
         some(counts.retries).map(|retries| format!("retries {retries}")),
@@ -144,7 +144,13 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
     let Some(verified) = &report.verified else { return Vec::new() };
     let mut lines = vec![match (verified.equal, verified.written_twice) {
         (true, _) if verified.written == 0 => "nothing was written, so there is nothing to verify".to_owned(),
+        (true, _) if verified.written == verified.expired => {
+            "all records had expired when they were looked for, so there is nothing to verify".to_owned()
+        }
         (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
+        (true, 0) if verified.expired > 0 => {
+            "verified: the target holds what was written and has not expired".to_owned()
+        }
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(
             "verified: the target holds what was written; {} keys were written more than once, and the target holds \
@@ -158,6 +164,10 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
             count(verified.written)
         ),
     }];
+    lines.extend(some(verified.expired).map(|expired| {
+        let all = count(verified.written);
+        format!("{expired} of {all} written records had expired when they were looked for, so they were not verified")
+    }));
     lines.extend(some(verified.reread).map(|reread| {
         let all = count(report.splits);
         format!(

@@ -374,7 +374,8 @@ impl<'a> Worker<'a> {
                 for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
                         let key = &*self.same.fold(key);
-                        spool.add(key, hash::seen(key, body, own, nulls))?;
+                        let gone = ended.gone.get(position).copied().flatten();
+                        spool.add(key, hash::seen(key, body, own, nulls), gone)?;
                     }
                 }
             }

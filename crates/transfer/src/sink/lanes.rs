@@ -26,7 +26,7 @@ use crate::measure;
 use crate::records::Records;
 use crate::retry::{Tries, is_for_now};
 use crate::session::{given_up, of_store};
-use crate::shape::Strip;
+use crate::shape::{Expiry, Strip};
 use crate::timer::Timer;
 use crate::verify::hash;
 
@@ -669,7 +669,8 @@ impl<'a> Lanes<'a> {
         }
         let whole = refused.is_empty() && expired.is_empty();
         let changed = (!changed.is_empty()).then(|| replaced(&records, changed));
-        let ended = Ended { records, changed, without_own, refused, expired, ..Ended::default() };
+        let gone = self.gone(verb, &records);
+        let ended = Ended { records, changed, without_own, refused, expired, gone, ..Ended::default() };
         self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
         let first = self.ready.len();
         if !verb.many() {
@@ -695,12 +696,28 @@ impl<'a> Lanes<'a> {
         by_expression || self.can.contains(&verb.kind())
     }
 
+    /// When each of these records may be gone again; empty if none of them expires.
+    fn gone(&self, verb: Verb, records: &Records) -> Vec<Option<Timestamp>> {
+        let expiry = |position| self.expiry(verb, records, position);
+        if !(0..records.len()).any(|position| expiry(position).is_some()) {
+            return Vec::new();
+        }
+        let now = Timestamp::now();
+        let gone = |expiry: Expiry| now.checked_add(expiry.left(now)).unwrap_or(Timestamp::MAX);
+        (0..records.len()).map(|position| expiry(position).map(gone)).collect()
+    }
+
+    /// When a record is to expire.
+    fn expiry(&self, verb: Verb, records: &Records, position: usize) -> Option<Expiry> {
+        records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete)
+    }
+
     /// The first step for a record; `None` if it has expired in the source.
     ///
     /// # Errors
     /// Why the record cannot be written.
     fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Option<Step>, String> {
-        let expiry = records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete);
+        let expiry = self.expiry(verb, records, position);
         let now = expiry.map(|_| Timestamp::now()).unwrap_or_default();
         if expiry.is_some_and(|expiry| expiry.gone_at(now)) {
             return Ok(None);

@@ -26,6 +26,7 @@ pub use tables::{RecordBatches, TableLines};
 use std::path::PathBuf;
 use std::task::{Context, Poll};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storebench_engine::store::{Account, AnyStore, CopyId, ErrorKind, LocalFuture, SameKeys};
 
@@ -62,6 +63,8 @@ pub struct Ended {
     pub refused: Vec<Refusal>,
     /// Positions of records that were skipped because they have expired, in their source too.
     pub expired: Vec<usize>,
+    /// When each record may be gone from the target again, by position; empty if none of them expires.
+    pub gone: Vec<Option<Timestamp>>,
     /// Records that needed no write: a delete did not find their keys, or a merge changed nothing.
     pub skipped: u64,
     /// Records that an insert found in the target with the same content, written by an earlier attempt or by a copy

@@ -10,6 +10,7 @@ mod sums;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use jiff::Timestamp;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub struct Verification {
     pub unequal_buckets: u64,
     /// Keys written more than once with different documents, one of which is in the target.
     pub written_twice: u64,
+    /// Records that had expired when they were looked for. Whether they were there before is unknown.
+    #[serde(default)]
+    pub expired: u64,
     /// Values that the target stores in another notation which JSON considers equal, such as `1.0` as `1`, or only the
     /// last of several members with the same name.
     #[serde(default)]
@@ -180,11 +184,17 @@ fn name_keys(
 ) -> Result<(), TransferError> {
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    let (mut lasting, now_s) = (BTreeSet::new(), Timestamp::now().as_second());
     passes.list(buckets, &mut |listed| {
-        for (all, listed) in [(&mut written, listed.written), (&mut found, listed.found)] {
-            for (key, seen) in listed {
-                all.entry(key).or_default().push(seen);
+        for (key, seen, gone_s) in listed.written {
+            // Stores that count in seconds may round down.
+            if gone_s.is_none_or(|gone_s| gone_s > now_s + 1) {
+                lasting.insert(key.clone());
             }
+            written.entry(key).or_default().push(seen);
+        }
+        for (key, seen) in listed.found {
+            found.entry(key).or_default().push(seen);
         }
     })?;
     for all in written.values_mut().chain(found.values_mut()) {
@@ -198,6 +208,10 @@ fn name_keys(
         let what = match (written.get(key), found.get(key)) {
             (Some(_), None) if target.deleted() => continue,
             (Some(_), Some(_)) if target.deleted() => "is still there",
+            (Some(_), None) if !lasting.contains(key) => {
+                report.expired += 1;
+                continue;
+            }
             (Some(_), None) => "is missing",
             (None, _) => "was not written by this copy",
             (Some(written), Some(found)) if target.keeps_each() => {
@@ -245,11 +259,16 @@ mod tests {
 
     /// Verifies these written records against a file with this content.
     fn verified(written: &[(&str, &str)], holds: &str) -> Verification {
+        let lasting: Vec<_> = written.iter().map(|(key, body)| (*key, *body, None)).collect();
+        verified_with_expiry(&lasting, holds)
+    }
+
+    fn verified_with_expiry(written: &[(&str, &str, Option<Timestamp>)], holds: &str) -> Verification {
         let folder = tempfile::tempdir().unwrap();
         let split = Split { number: 0, part: Part::File { file: 0 }, bytes: None };
         let mut spool = Spool::create(folder.path(), 0).unwrap();
-        for (key, body) in written {
-            spool.add(key, hash::seen(key, body.as_bytes(), &[], true)).unwrap();
+        for (key, body, gone) in written {
+            spool.add(key, hash::seen(key, body.as_bytes(), &[], true), *gone).unwrap();
         }
         spool.end().unwrap();
         let path = folder.path().join("a.jsonl");
@@ -280,6 +299,18 @@ mod tests {
                 "{report:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_has_expired_is_not_called_missing() {
+        let (past, future) = (Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX));
+        let report = verified_with_expiry(&[("a", "{}", past), ("b", "{}", future)], B);
+        assert!(report.equal && report.expired == 1, "{report:?}");
+        let report = verified_with_expiry(&[("a", "{}", future), ("b", "{}", past)], B);
+        assert!(!report.equal && report.expired == 0 && report.differing[0].what == "is missing", "{report:?}");
+        // It was written again, to stay.
+        let report = verified_with_expiry(&[("a", "{}", past), ("a", "{}", None)], "");
+        assert!(!report.equal && report.expired == 0, "{report:?}");
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub(crate) struct Compared {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listed {
     pub(crate) split: u32,
-    pub(crate) written: Vec<(String, Seen)>,
+    /// With when each may have expired, in seconds since 1970.
+    pub(crate) written: Vec<(String, Seen, Option<i64>)>,
     pub(crate) found: Vec<(String, Seen)>,
 }
 
@@ -57,8 +58,8 @@ impl Here<'_> {
     fn compared(&self, split: &Split) -> Result<Compared, TransferError> {
         let (mut ours, mut theirs) = (Sums::new(), Sums::new());
         let mut spooled = Spooled::open(self.folder, split.number)?;
-        while let Some((key, seen)) = spooled.next()? {
-            ours.add(key, seen);
+        while let Some(written) = spooled.next()? {
+            ours.add(written.key, written.seen);
         }
         self.target.read(self.folder, split, self.stop, &|_| true, &mut |key, seen| theirs.add(key, seen))?;
         let (written, found) = (ours.count(), theirs.count());
@@ -74,9 +75,9 @@ impl Here<'_> {
         let wanted = |key: &str| buckets.contains(&bucket(key));
         let (mut written, mut found) = (Vec::new(), Vec::new());
         let mut spooled = Spooled::open(self.folder, split.number)?;
-        while let Some((key, seen)) = spooled.next()? {
-            if wanted(key) {
-                written.push((key.to_owned(), seen));
+        while let Some(one) = spooled.next()? {
+            if wanted(one.key) {
+                written.push((one.key.to_owned(), one.seen, one.gone_s));
             }
         }
         self.target
@@ -109,7 +110,7 @@ mod tests {
         let (written, found) = (u64::MAX, 0);
         let unequal = vec![(bucket("a"), one, Bucket::default())];
         let compared = Compared { split: 7, written, found, changed: seen.odd, unequal };
-        let listed = Listed { split: 0, written: vec![("a\n\"".to_owned(), seen)], found: Vec::new() };
+        let listed = Listed { split: 0, written: vec![("a\n\"".to_owned(), seen, Some(-1))], found: Vec::new() };
         let text = serde_json::to_string(&(&compared, &listed)).unwrap();
         assert_eq!(serde_json::from_str::<(Compared, Listed)>(&text).unwrap(), (compared, listed));
     }

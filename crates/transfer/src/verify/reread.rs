@@ -50,7 +50,7 @@ pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places
                 if rejected.is_empty() || !is_rejected() {
                     let sent = rewritten(key, body);
                     let key = &*same.fold(key);
-                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls))?;
+                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls), None)?;
                 }
             }
             Ok(true)

@@ -4,11 +4,25 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use super::hash::{ODD, Odd, Seen};
 use crate::error::TransferError;
 
 /// The folder of spools. Its name contains the format version: other versions find no spools.
-pub(crate) const FOLDER: &str = "written-2";
+pub(crate) const FOLDER: &str = "written-3";
+
+/// Bits of the byte after a record's hash.
+const ODD_FOLLOWS: u8 = 1;
+const EXPIRY_FOLLOWS: u8 = 2;
+
+/// A record that was written.
+pub(crate) struct Written<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) seen: Seen,
+    /// When it may have expired, in seconds since 1970.
+    pub(crate) gone_s: Option<i64>,
+}
 
 /// The path of a split's spool.
 pub(crate) fn path(folder: &Path, split: u32) -> PathBuf {
@@ -50,23 +64,25 @@ impl Spool {
         Ok(Self { path, out, whole })
     }
 
-    pub(crate) fn add(&mut self, key: &str, seen: Seen) -> Result<(), TransferError> {
+    /// Adds a record. `gone` is when it may have expired.
+    pub(crate) fn add(&mut self, key: &str, seen: Seen, gone: Option<Timestamp>) -> Result<(), TransferError> {
         let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
         self.out
             .write_all(&length.to_le_bytes())
             .and_then(|()| self.out.write_all(key.as_bytes()))
             .and_then(|()| self.out.write_all(&seen.hash.to_le_bytes()))
-            .and_then(|()| self.write_odd(seen.odd))
+            .and_then(|()| self.write_rest(seen.odd, gone))
             .map_err(|e| TransferError::write(&self.path, &e))
     }
 
-    /// Writes odd values. Most documents have none, which takes one byte.
-    fn write_odd(&mut self, odd: Odd) -> io::Result<()> {
-        if odd == Odd::default() {
-            return self.out.write_all(&[0]);
+    /// Writes odd values and the expiry. Most documents have neither, which takes one byte.
+    fn write_rest(&mut self, odd: Odd, gone: Option<Timestamp>) -> io::Result<()> {
+        let is_odd = odd != Odd::default();
+        self.out.write_all(&[u8::from(is_odd) * ODD_FOLLOWS + u8::from(gone.is_some()) * EXPIRY_FOLLOWS])?;
+        if is_odd {
+            odd.0.iter().try_for_each(|count| self.out.write_all(&count.to_le_bytes()))?;
         }
-        self.out.write_all(&[1])?;
-        odd.0.iter().try_for_each(|count| self.out.write_all(&count.to_le_bytes()))
+        gone.map_or(Ok(()), |gone| self.out.write_all(&gone.as_second().to_le_bytes()))
     }
 
     /// Completes the spool, so that it survives a crash.
@@ -99,8 +115,8 @@ impl Spooled {
         ))
     }
 
-    /// The next key, with its hash and odd values.
-    pub(crate) fn next(&mut self) -> Result<Option<(&str, Seen)>, TransferError> {
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Option<Written<'_>>, TransferError> {
         let Self { path, input, key } = self;
         let failed = |e: io::Error| Self::failed(path, &e);
         let mut length = [0; 4];
@@ -110,13 +126,18 @@ impl Spooled {
         }
         key.resize(u32::from_le_bytes(length) as usize, 0);
         input.read_exact(key).map_err(failed)?;
-        let (mut hash, mut is_odd, mut odd) = ([0; 16], [0], [[0; 4]; ODD]);
+        let (mut hash, mut follows, mut odd, mut gone) = ([0; 16], [0], [[0; 4]; ODD], [0; 8]);
         input.read_exact(&mut hash).map_err(failed)?;
-        input.read_exact(&mut is_odd).map_err(failed)?;
-        if is_odd != [0] {
+        input.read_exact(&mut follows).map_err(failed)?;
+        if follows[0] & ODD_FOLLOWS > 0 {
             input.read_exact(odd.as_flattened_mut()).map_err(failed)?;
         }
+        let expires = follows[0] & EXPIRY_FOLLOWS > 0;
+        if expires {
+            input.read_exact(&mut gone).map_err(failed)?;
+        }
         let key = std::str::from_utf8(key).map_err(|e| failed(io::Error::other(e)))?;
-        Ok(Some((key, Seen { hash: u128::from_le_bytes(hash), odd: Odd(odd.map(u32::from_le_bytes)) })))
+        let seen = Seen { hash: u128::from_le_bytes(hash), odd: Odd(odd.map(u32::from_le_bytes)) };
+        Ok(Some(Written { key, seen, gone_s: expires.then(|| i64::from_le_bytes(gone)) }))
     }
 }

@@ -47,7 +47,7 @@ impl Target for StoreTarget {
                 while more && keys.len() < BATCH {
                     match spooled.next()? {
                         None => more = false,
-                        Some((key, _)) if wanted(key) => keys.push(key, b""),
+                        Some(written) if wanted(written.key) => keys.push(written.key, b""),
                         Some(_) => {}
                     }
                 }

@@ -19,7 +19,9 @@ pub(super) const LEAST_TRIALS: usize = 3;
 pub(super) const WIDE: f64 = 0.05;
 /// Above this, the trials did not measure the same thing.
 pub(super) const WILD: f64 = 0.25;
-/// The same for the p99 of an open loop, which rests on few values.
+/// Above this, a half width says little: the lowest and the highest trial are named instead.
+const EVEN: f64 = 1.0;
+/// As `WIDE` and `WILD`, for the p99 of an open loop, which rests on few values.
 pub(super) const WIDE_TAIL: f64 = 0.50;
 pub(super) const WILD_TAIL: f64 = 1.0;
 
@@ -58,12 +60,21 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
                 ));
             }
             let shown = figure.relative_half_width().map_or_else(String::new, percent);
-            let observed = format!(
-                "{place}: {} ± {shown} over {} trials (± {} for independent ones)",
-                (judged.text)(figure.value),
-                values.len(),
-                percent(half)
-            );
+            let observed = if half > EVEN {
+                let by_value = |a: &&(u32, f64), b: &&(u32, f64)| a.1.total_cmp(&b.1);
+                let end = |found: Option<&(u32, f64)>| {
+                    found.map_or_else(String::new, |(trial, value)| format!("{} in trial {trial}", (judged.text)(*value)))
+                };
+                let (low, high) = (judged.values.iter().min_by(by_value), judged.values.iter().max_by(by_value));
+                format!("{place}: {}, {}", end(low), end(high))
+            } else {
+                format!(
+                    "{place}: {} ± {shown} over {} trials (± {} for independent ones)",
+                    (judged.text)(figure.value),
+                    values.len(),
+                    percent(half)
+                )
+            };
             match half {
                 _ if half > judged.wild => wild.push((half, observed.clone())),
                 _ if half > judged.wide => wide.push((half, observed.clone())),
@@ -214,7 +225,8 @@ mod tests {
         };
         assert_eq!(tail([4_000_000, 4_100_000, 3_900_000])[0].severity, Severity::Pass);
         let wild = tail([4_120_000, 192_000_000, 3_970_000]);
-        assert!(wild[0].severity == Severity::Caution && wild[0].observed.contains("response p99"), "{wild:?}");
+        let ends = "response p99 3.97 ms in trial 3, response p99 192 ms in trial 2";
+        assert!(wild[0].severity == Severity::Caution && wild[0].observed.contains(ends), "{wild:?}");
         let per_s = [1_000.0, 1_400.0, 700.0];
         let set = |at: usize, phase: &mut crate::PhaseResult| {
             phase.ops.values_mut().for_each(|op| op.documents_per_s = per_s[at]);
