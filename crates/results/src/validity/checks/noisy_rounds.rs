@@ -63,7 +63,9 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             let observed = if half > EVEN {
                 let by_value = |a: &&(u32, f64), b: &&(u32, f64)| a.1.total_cmp(&b.1);
                 let end = |found: Option<&(u32, f64)>| {
-                    found.map_or_else(String::new, |(trial, value)| format!("{} in trial {trial}", (judged.text)(*value)))
+                    found.map_or_else(String::new, |(trial, value)| {
+                        format!("{} in trial {trial}", (judged.text)(*value))
+                    })
                 };
                 let (low, high) = (judged.values.iter().min_by(by_value), judged.values.iter().max_by(by_value));
                 format!("{place}: {}, {}", end(low), end(high))
