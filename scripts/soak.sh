@@ -17,6 +17,8 @@ fi
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
+# What is tested, whatever happens to the tree meanwhile.
+commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 began=$SECONDS
 code=0
 soak() {
@@ -29,8 +31,6 @@ if [[ $only == soak ]]; then
     soak --tests --locked --manifest-path crates/hdfs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/hdfs"
 fi
 
-# Before the file is written, which would make the tree dirty.
-commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 processor=$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
 memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
 {
