@@ -519,12 +519,21 @@ impl<'a> Lanes<'a> {
         piece.tries.failed > 0 && self.took_ns > piece.tries.last_ns()
     }
 
-    pub(super) fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+    fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+        self.slow_down_unless(false, piece, error)
+    }
+
+    /// Tries a piece again later. If that was its last attempt, and it is `its_own` fault, its record is refused.
+    pub(super) fn slow_down_unless(
+        &mut self,
+        its_own: bool,
+        piece: Piece,
+        error: &OpError,
+    ) -> Result<(), TransferError> {
         self.narrow();
         let others = self.takes_others(&piece);
         let since = self.took_ns > piece.tries.first_ns();
         let (many, cut) = (self.len(&piece) > 1, matches!(piece.part, Part::Some(..)));
-        let merges = matches!(piece.step, Step::Merge(_));
         match self.put_off(piece) {
             None => Ok(()),
             // The store accepted others, so one of these records may be the cause. The last one of a halved piece is.
@@ -533,8 +542,7 @@ impl<'a> Lanes<'a> {
                 self.halve(&piece);
                 Ok(())
             }
-            // Of a merge, that includes the writes of others, which changed the document before each attempt.
-            Some(piece) if !many && (others || (cut || merges) && since) => self.give_up(piece, error),
+            Some(piece) if !many && (its_own || others || cut && since) => self.give_up(piece, error),
             Some(piece) => Err(of_store(self.store, given_up(&piece.tries, &error.to_string()))),
         }
     }
@@ -601,6 +609,15 @@ impl<'a> Lanes<'a> {
 
     /// Some records of a piece as a new piece.
     fn part(&self, piece: &Piece, items: &[usize]) -> Piece {
+        // A record that was sent alone stays so, and is no part of a halved piece.
+        if let Part::One(position) = piece.part {
+            return Piece {
+                batch: piece.batch,
+                part: Part::One(position),
+                tries: piece.tries,
+                step: piece.step.clone(),
+            };
+        }
         let positions: Vec<usize> = items.iter().map(|item| piece.position(*item)).collect();
         let mut records = Records::new();
         self.batch(piece).ended.sent().pick(positions.iter().copied(), &mut records);

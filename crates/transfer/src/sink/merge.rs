@@ -26,6 +26,8 @@ pub(super) struct Merge {
     swap: Option<Swap>,
     /// The starting point of a write whose answer was lost, so that it may have been applied.
     doubt: Option<Revision>,
+    /// Whether the store answered the latest attempt: others had changed the document.
+    came_second: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -93,6 +95,7 @@ impl Lanes<'_> {
                 // Others changed the document: read it again.
                 ErrorKind::Conflict | ErrorKind::NotFound => {
                     // Whoever wrote it, the store takes writes.
+                    merge.came_second = true;
                     self.took_some();
                     let error = OpError::conflict("other clients changed the document before each attempt to store it");
                     self.try_some_again(&piece, &[0], &[in_doubt(&piece, error)]);
@@ -101,7 +104,7 @@ impl Lanes<'_> {
                 }
                 ErrorKind::OutcomeUnknown => {
                     merge.doubt.get_or_insert(swap.from);
-                    self.slow_down(piece, &error)
+                    self.later(piece, error)
                 }
                 ErrorKind::Temporary => self.later(piece, error),
                 _ => self.give_up_merge(piece, error),
@@ -177,9 +180,15 @@ impl Lanes<'_> {
         }
     }
 
-    fn later(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {
-        let error = in_doubt(&piece, error);
-        self.slow_down(piece, &error)
+    /// Tries again after an attempt that was not answered. If others changed the document before the attempt before, it
+    /// was not the store that used up the attempts.
+    fn later(&mut self, mut piece: Piece, error: OpError) -> Result<(), TransferError> {
+        let its_own = match &mut piece.step {
+            Step::Merge(merge) => std::mem::take(&mut merge.came_second),
+            _ => false,
+        };
+        let error = if error.kind == ErrorKind::OutcomeUnknown { error } else { in_doubt(&piece, error) };
+        self.slow_down_unless(its_own, piece, &error)
     }
 
     fn give_up_merge(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {

@@ -268,6 +268,35 @@ fn a_write_that_arrives_late_is_not_done_twice() {
     assert_eq!((lab.rejects()[0].error.as_str(), numbers(&sound)["k000"]), ("outcome-unknown", 1));
 }
 
+/// The attempts of `Lab`.
+const TRIES: u32 = 16;
+
+/// The last answer is lost after others came first each time before: the store works, so the copy goes on. If two answers in
+/// a row are lost, nothing says so.
+#[test]
+fn a_record_that_others_keep_changing_does_not_end_the_copy() {
+    for lost in [1, 2] {
+        let (sound, store, happens) = eventful();
+        let theirs = Arc::clone(&sound);
+        *happens.lock().unwrap() = Some(Box::new(move |swap, key, expected, body| {
+            if swap > TRIES - lost {
+                return Fate::Fails(unknown());
+            }
+            swap_beside(&*theirs, key, expected, body);
+            Fate::Done
+        }));
+        let lab = Lab::new();
+        let copied = lab.copy(&files(&[&lab.write("a.jsonl", ones(1, 1))]), &merging(&store, ".n += $new.n", false));
+        match lost {
+            1 => {
+                assert_eq!(copied.unwrap().counts.rejected, 1);
+                assert_eq!(lab.rejects()[0].error, "outcome-unknown");
+            }
+            _ => assert!(copied.unwrap_err().to_string().contains("gave up after 16 attempts")),
+        }
+    }
+}
+
 #[test]
 fn each_merge_is_done_once_or_listed_wherever_the_copy_breaks() {
     for breaks_at in [1, 99, 100, 777, 1_999] {
