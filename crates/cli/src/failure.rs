@@ -6,19 +6,11 @@ use std::process::ExitCode;
 
 use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
+use storebench_results::exit::{BAD_INPUT, SPOILED, UNREACHABLE};
 use storebench_results::{Secrets, redact, redact_url};
 use storebench_study::workload::StudyErrors;
 
 use crate::output::colours_on;
-
-/// Data lost, wrong, or could not be read back, or a verb that failed before it finished.
-pub(crate) const SPOILED: u8 = 1;
-/// Bad input: nothing was started.
-pub(crate) const BAD_INPUT: u8 = 2;
-/// A store could not be reached.
-pub(crate) const UNREACHABLE: u8 = 3;
-/// The measurement is invalid by its own checks, or was cut short.
-pub(crate) const INVALID: u8 = 4;
 
 /// A message for the user and the exit code that goes with it.
 #[derive(Debug)]

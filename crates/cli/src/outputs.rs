@@ -103,7 +103,7 @@ mod tests {
         let output = Output::create(&file).unwrap();
         std::fs::write(&file, "theirs").unwrap();
         let told = output.keep(false).unwrap_err();
-        assert!(told.code == crate::failure::BAD_INPUT && told.message.contains("--force"), "{told:?}");
+        assert!(told.code == storebench_results::exit::BAD_INPUT && told.message.contains("--force"), "{told:?}");
         assert_eq!(std::fs::read(&file).unwrap(), b"theirs");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the part is gone");
         assert!(refuse_existing(&file, false).is_err() && refuse_existing(&file, true).is_ok());

@@ -5,12 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use storebench_engine::Stop;
+use storebench_results::exit::INTERRUPTED;
 
 use crate::called;
 use crate::failure::Failure;
-
-/// The exit code that shells report for a program ended by Ctrl-C.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Calls [`Stop::ask`] on the first SIGINT or SIGTERM, and exits the process on the second. If another program calls the
 /// verb, signals are its concern.

@@ -9,12 +9,13 @@ use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compi
 use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
 use storebench_results::cost::PriceSheet;
+use storebench_results::exit::BAD_INPUT;
 use storebench_study::workload::{
     Override, Study, StudyConfiguration, at_host, automatic_workers, leaves_host_open, read_toml,
 };
 
 use crate::args::StudyArgs;
-use crate::failure::{BAD_INPUT, Failure};
+use crate::failure::Failure;
 use crate::progress::line;
 use crate::servers::{Served, Servers};
 use crate::{built_in, stores};

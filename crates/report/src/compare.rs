@@ -10,6 +10,7 @@ use storebench_results::compare::format::{
 use storebench_results::compare::{
     CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, GateResult,
 };
+use storebench_results::exit;
 use storebench_results::human::{percent, plural, some_of};
 use storebench_results::validity::Severity;
 
@@ -128,20 +129,20 @@ fn answer(result: &CompareResult) -> Markup {
     let (failed, undecided) = (number(GateOutcome::Failed), number(GateOutcome::Undecided));
     let (gates, code) = (result.gates.len(), result.exit_code());
     // With an invalid run, the gates have no meaning.
-    let is_weak = code == 4 && !result.is_invalid();
+    let is_weak = code == exit::INVALID && !result.is_invalid();
     let found = match failed {
-        0 if code == 0 && undecided == 0 => format!("All gates passed ({gates})"),
+        0 if code == exit::FINE && undecided == 0 => format!("All gates passed ({gates})"),
         0 if is_weak => "A gate could not have detected what it must".to_owned(),
-        0 if code == 4 => "The gates say nothing: a run is invalid".to_owned(),
+        0 if code == exit::INVALID => "The gates say nothing: a run is invalid".to_owned(),
         0 => format!("No gate failed, but {undecided} of {gates} undecided"),
         n => format!("{n} of {gates} gates failed: {}", failed_gates(result)),
     };
-    let (class, word) = match result.exit_code() {
-        0 if undecided > 0 => ("caution", "undecided"),
-        0 => ("pass", "passed"),
-        1 => ("invalid", "failed"),
-        4 if is_weak => ("invalid", "too weak"),
-        4 => ("invalid", "invalid"),
+    let (class, word) = match code {
+        exit::FINE if undecided > 0 => ("caution", "undecided"),
+        exit::FINE => ("pass", "passed"),
+        exit::SPOILED => ("invalid", "failed"),
+        exit::INVALID if is_weak => ("invalid", "too weak"),
+        exit::INVALID => ("invalid", "invalid"),
         _ => ("caution", "undecided"),
     };
     let reservations = reservations(result);

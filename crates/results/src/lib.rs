@@ -13,6 +13,7 @@ pub mod conclude;
 pub mod configurations;
 pub mod cost;
 pub mod environment;
+pub mod exit;
 mod figures;
 mod generators;
 pub mod human;

@@ -5,15 +5,14 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use storebench_consistency::{BUDGET, Report};
+use storebench_results::exit::{FINE, INVALID, SPOILED};
 use storebench_results::human::{count, duration, plural};
 use storebench_results::read_history;
 
 use crate::args::CheckArgs;
-use crate::failure::{Failure, SPOILED};
+use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// The exit code if some key is undecided, and none is broken.
-const UNDECIDED: u8 = 4;
 /// Broken keys that are shown with their sequence.
 const SHOWN: usize = 3;
 
@@ -37,8 +36,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     Ok(match (report.broken.is_empty(), report.undecided.is_empty()) {
         (false, _) => SPOILED,
-        (true, false) => UNDECIDED,
-        (true, true) => 0,
+        (true, false) => INVALID,
+        (true, true) => FINE,
     })
 }
 

@@ -4,10 +4,11 @@ use serde::Serialize;
 use storebench_conformance::{self as conformance, Outcome, Report};
 use storebench_engine::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
 use storebench_results::Secrets;
+use storebench_results::exit::SPOILED;
 use storebench_study::workload::Body;
 
 use crate::args::ConformArgs;
-use crate::failure::{Failure, SPOILED};
+use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::stores;

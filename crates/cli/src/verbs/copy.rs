@@ -11,6 +11,7 @@ use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::space::{
     OPEN_FILES_OF_A_WORKER, OPEN_FILES_OF_ITSELF, check_open_files, free_at, open_files_limit,
 };
+use storebench_results::exit::{INTERRUPTED, SPOILED};
 use storebench_results::human::{bytes, count};
 use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
@@ -25,10 +26,10 @@ use storebench_transfer::{
 use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
 use crate::endpoints::{Endpoint, Found, find_files, refuse_databases};
-use crate::failure::{Failure, SPOILED};
+use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
-use crate::signals::{INTERRUPTED, ask_on_interrupt};
+use crate::signals::ask_on_interrupt;
 use crate::verbs::copy_settings::Settings;
 use crate::verbs::copy_space::Target;
 use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_summary, copy_tasks};

@@ -276,7 +276,7 @@ mod tests {
             (store("x.db"), format!("{}/", folder.path().display())),
         ] {
             let told = files(&from, &to).unwrap_err();
-            assert!(told.code == crate::failure::BAD_INPUT, "{from} → {to}: {told:?}");
+            assert!(told.code == storebench_results::exit::BAD_INPUT, "{from} → {to}: {told:?}");
         }
         for (from, to) in [
             (path("data/a.jsonl"), path("data/c.jsonl")),

@@ -10,11 +10,12 @@ use storebench_engine::Stop;
 use storebench_engine::Unsupported;
 use storebench_engine::store::Namespace;
 use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, run};
+use storebench_results::exit::{INVALID, SPOILED};
 use storebench_results::validity::Severity;
 use storebench_results::{Percentiles, PhaseResult, RunResult};
 use storebench_study::workload::{Collection, Study};
 
-use crate::failure::{Failure, INVALID, SPOILED};
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
 use crate::{stores, studies};

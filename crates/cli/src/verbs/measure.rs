@@ -9,8 +9,10 @@ use storebench_report::Live;
 use storebench_results::configurations::is_whole;
 
 use super::publish::{Shown, publish};
+use storebench_results::exit::BAD_INPUT;
+
 use crate::args::ResultArgs;
-use crate::failure::{BAD_INPUT, Failure};
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
 

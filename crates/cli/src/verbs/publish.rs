@@ -7,10 +7,11 @@ use storebench_results::validity::{CheckResult, Severity, data_trouble};
 use storebench_results::{RunResult, TrialResult};
 
 use super::report::{index_is_older, write_page};
-use crate::failure::{Failure, INVALID};
+use storebench_results::exit::{FINE, INTERRUPTED, INVALID};
+
+use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
 use crate::progress::Progress;
-use crate::signals::INTERRUPTED;
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<S
     }
     match code {
         INVALID if failed.is_none() => Some(format!("the measurement is invalid: {}", invalid())),
-        0 | INTERRUPTED => None,
+        FINE | INTERRUPTED => None,
         _ => failed,
     }
 }

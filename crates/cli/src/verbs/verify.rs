@@ -5,13 +5,14 @@ use std::sync::Arc;
 use storebench_engine::Stop;
 use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};
 use storebench_results::Secrets;
+use storebench_results::exit::{INTERRUPTED, SPOILED};
 use storebench_results::human::{count, percent};
 
 use crate::args::VerifyArgs;
-use crate::failure::{Failure, SPOILED};
+use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
-use crate::signals::{INTERRUPTED, ask_on_interrupt};
+use crate::signals::ask_on_interrupt;
 use crate::{stores, studies};
 
 /// More threads than this rarely read faster.

@@ -2,6 +2,7 @@
 
 use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
+use storebench_results::exit;
 use storebench_results::validity::exit_code;
 use storebench_results::{FolderError, RunResult};
 
@@ -55,13 +56,13 @@ impl LabError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store { source, .. } => match source {
-                StoreError::BadUrl(_) | StoreError::NotOurs(_) | StoreError::NotSupported(_) => 2,
+                StoreError::BadUrl(_) | StoreError::NotOurs(_) | StoreError::NotSupported(_) => exit::BAD_INPUT,
                 // Nothing was started, so nothing can have been lost.
-                StoreError::Unreachable(_) | StoreError::Failed(_) => 3,
+                StoreError::Unreachable(_) | StoreError::Failed(_) => exit::UNREACHABLE,
             },
             Self::NeverBegan { code, .. } => *code,
-            Self::Documents(_) | Self::BadInput(_) => 2,
-            Self::Folder(_) => 1,
+            Self::Documents(_) | Self::BadInput(_) => exit::BAD_INPUT,
+            Self::Folder(_) => exit::SPOILED,
         }
     }
 }

@@ -19,6 +19,7 @@ use storebench_results::answer::widths;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::environment::Environment;
+use storebench_results::exit;
 use storebench_results::human::{count, percent};
 use storebench_results::plan::{Plan, PlannedTrial};
 use storebench_results::validity::{PREPARE, exit_code};
@@ -67,7 +68,7 @@ impl RunOutcome {
     /// The exit code of the run. 1 if its folder could not be written, unless a worse problem occurred.
     pub fn exit_code(&self) -> u8 {
         match exit_code(&self.result) {
-            0 | 4 if self.folder_error.is_some() => 1,
+            exit::FINE | exit::INVALID if self.folder_error.is_some() => exit::SPOILED,
             code => code,
         }
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::comparability::Difference;
+use crate::exit;
 use crate::stats::{Estimate, Uncertain};
 use crate::validity::Severity;
 
@@ -249,15 +250,15 @@ impl CompareResult {
     pub fn exit_code(&self) -> u8 {
         let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
         if self.is_invalid() {
-            4
+            exit::INVALID
         } else if any(GateOutcome::Failed) {
-            1
+            exit::SPOILED
         } else if any(GateOutcome::TooWeak) {
-            4
+            exit::INVALID
         } else if any(GateOutcome::Undecided) && !self.undecided_passes {
-            5
+            exit::UNDECIDED
         } else {
-            0
+            exit::FINE
         }
     }
 

@@ -5,6 +5,7 @@ use super::checks::CHECKS;
 use super::guarantee::{broken_promises, forbidden};
 use super::lost::loaded_and_gone;
 use super::model::{CheckResult, Severity};
+use crate::exit;
 use crate::{FailureKind, PhaseResult, RunResult, TrialResult};
 
 /// Runs all checks: first those of the whole run, then trial by trial, phase by phase. Warm-ups are checked only for
@@ -123,22 +124,22 @@ pub const PREPARE: &str = "prepare";
 /// 5. None of these: 0.
 pub fn exit_code(result: &RunResult) -> u8 {
     if result.trials.iter().any(|t| t.phases.iter().any(|p| spoiled(t, p))) {
-        return 1;
+        return exit::SPOILED;
     }
     if let Some(failure) = result.trials.iter().find_map(|t| t.failure.as_ref()) {
         return match failure.kind {
-            FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => 2,
-            FailureKind::Unreachable => 3,
+            FailureKind::BadUrl | FailureKind::NotOurs | FailureKind::NotSupported => exit::BAD_INPUT,
+            FailureKind::Unreachable => exit::UNREACHABLE,
             // Nothing was written yet.
-            FailureKind::Failed if failure.during == PREPARE => 3,
-            FailureKind::CutShort | FailureKind::OtherPart => 4,
-            FailureKind::Failed => 1,
+            FailureKind::Failed if failure.during == PREPARE => exit::UNREACHABLE,
+            FailureKind::CutShort | FailureKind::OtherPart => exit::INVALID,
+            FailureKind::Failed => exit::SPOILED,
         };
     }
     if result.run.interrupted {
-        return 130;
+        return exit::INTERRUPTED;
     }
-    if result.checks.iter().any(|v| v.severity == Severity::Invalid) { 4 } else { 0 }
+    if result.checks.iter().any(|v| v.severity == Severity::Invalid) { exit::INVALID } else { exit::FINE }
 }
 
 #[cfg(test)]

@@ -1,0 +1,16 @@
+//! Exit codes. They are promised: scripts and workflows read them.
+
+/// Nothing is wrong.
+pub const FINE: u8 = 0;
+/// Data is lost, wrong or could not be read back, a gate failed, or a verb failed before it finished.
+pub const SPOILED: u8 = 1;
+/// Bad input: nothing was started.
+pub const BAD_INPUT: u8 = 2;
+/// A store could not be reached.
+pub const UNREACHABLE: u8 = 3;
+/// The measurement is invalid by its own checks, or was cut short; of a history, some key is undecided.
+pub const INVALID: u8 = 4;
+/// A gate is undecided.
+pub const UNDECIDED: u8 = 5;
+/// Ended by Ctrl-C. Shells report the same.
+pub const INTERRUPTED: u8 = 130;
