@@ -46,7 +46,7 @@ pub(crate) fn compile(context: &Context<'_>, position: usize, path: &str) -> Res
         let name = (1..)
             .map(|n| if n == 1 { "text".to_owned() } else { format!("text_{n}") })
             .find(|name| !all.contains_key(name))
-            .expect("names do not end");
+            .expect("there is always an unused name");
         all.insert(name, Field::Fill);
     }
     let mut found = Leaves::default();

@@ -117,9 +117,9 @@ fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
 }
 
 /// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
-/// so that a reader may pick any of them. If that one is the best, it is the true best, or cannot be told apart from it, in
-/// at least 95 % of all studies (Hsu, *Constrained Simultaneous Confidence Intervals for Multiple Comparisons with the
-/// Best*, 1984).
+/// so a reader may pick any of them. In at least 95 % of all studies, the configuration that comes out best is the best, or
+/// the interval of its ratio to the best includes 1 (Hsu, *Constrained Simultaneous Confidence Intervals for Multiple
+/// Comparisons with the Best*, 1984).
 pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
     configurations.len().saturating_sub(1).max(1)
 }

@@ -92,7 +92,7 @@ impl Caller {
         let mut next = |submit: &mut dyn FnMut(&Request<'_>)| {
             key.clear();
             let Some(collection) = next(&mut key) else { return false };
-            let key = std::str::from_utf8(&key).expect("keys are made of text");
+            let key = std::str::from_utf8(&key).expect("generated keys are UTF-8");
             submit(&Request { collection, op: Op::Read { key }, contents: true });
             true
         };

@@ -130,7 +130,7 @@ pub(super) struct Lanes<C> {
     pub recorder: Box<Recorder>,
     /// The last reading of the clock.
     pub last_ns: u64,
-    /// Whether what completes now came with the read after which the clock was last read.
+    /// Whether the clock was read since the last read of a socket, so that what completes now has that time.
     together: bool,
     /// When an operation was last sent.
     pub last_sent_ns: u64,

@@ -142,7 +142,7 @@ pub(super) fn text(bytes: &[u8]) -> &str {
         // SAFETY: ASCII is UTF-8.
         return unsafe { std::str::from_utf8_unchecked(bytes) };
     }
-    std::str::from_utf8(bytes).expect("keys are made of text")
+    std::str::from_utf8(bytes).expect("generated keys are UTF-8")
 }
 
 impl Maker {

@@ -85,7 +85,7 @@ pub struct Watcher {
     seen: HashMap<Pid, Reading>,
     /// Processes that are gone, and that no process of the tree has waited for.
     gone: (Cpu, Io),
-    /// What processes found while running had used before. It is not counted.
+    /// What processes had used before they were first seen. It is not counted.
     before: (Cpu, Io),
     switches: [u64; 2],
     /// The last look, in ticks since boot.

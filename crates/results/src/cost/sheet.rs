@@ -300,7 +300,7 @@ impl SheetProblems {
     }
 }
 
-/// The latest date anywhere on Earth, so that nobody's today counts as the future.
+/// The latest date anywhere on Earth: today's date is then never in the future, whatever the time zone.
 fn today() -> Date {
     jiff::tz::Offset::constant(14).to_datetime(jiff::Timestamp::now()).date()
 }

@@ -14,7 +14,8 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> Vec<(String, String)
     configurations_beside(result).into_iter().map(|table| (table.phase.clone(), text(&table, layout))).collect()
 }
 
-/// What configurations used in the phase that the answer is of, where there are more than are told one by one.
+/// The resources that configurations used in the phase of the answer. Empty if they are few enough to be described one
+/// by one.
 pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
     let told = answer(result).phase;
     let tables = if configurations_beside(result).is_empty() { Vec::new() } else { resources_beside(result) };

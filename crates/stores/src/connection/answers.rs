@@ -111,7 +111,8 @@ mod tests {
         }
     }
 
-    /// What completes after a read has its time, so each read is told before its answers, and a loss is told too.
+    /// An operation gets the time of the read that completed it, so that time is taken before the answers are passed on.
+    /// The same holds for the operations that end with a lost connection.
     #[test]
     fn each_read_is_told_before_its_answers() {
         runtime().block_on(async {

@@ -1,5 +1,7 @@
 //! Batches in flight on one session. They are retried, split or given up, and each record is accounted for.
 
+mod accept;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,17 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use storebench_documents::keys::Rng;
 use storebench_engine::Clock;
 use storebench_engine::store::{
     AnyStore, BatchBuf, ErrorKind, Op, OpError, OpKind, OwnedReply, Reply, Request, Session, StoreError, Token,
 };
-use storebench_study::workload::Body;
 
 use super::merge::Merge;
-use super::request::{integer, operation};
-use super::reserved::{Fate, Reserved};
+use super::request::operation;
+use super::reserved::Reserved;
 use super::store::{StoreSinkOptions, Verb};
 use super::untaken::{KEPT_ANOTHER, NOT_TAKEN, not_compared, not_found};
 use super::{Ended, Refusal, Writer};
@@ -26,7 +26,7 @@ use crate::measure;
 use crate::records::Records;
 use crate::retry::{Tries, is_for_now};
 use crate::session::{given_up, of_store};
-use crate::shape::{Expiry, Strip};
+use crate::shape::Strip;
 use crate::timer::Timer;
 use crate::verify::hash;
 
@@ -656,120 +656,12 @@ impl<'a> Lanes<'a> {
         self.batch_mut(piece).ended.refused.push(refusal);
     }
 
-    /// Accepts a batch, applying this operation to its records.
-    pub(super) fn put_as(&mut self, verb: Verb, records: Records) {
-        let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.batches.push(None);
-            self.batches.len() - 1
-        });
-        let (mut steps, mut refused, mut expired) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut changed, mut without_own) = (Vec::new(), 0);
-        let mut refuse = |position, why| refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
-        for position in 0..records.len() {
-            match self.first_step(verb, &records, position) {
-                Ok(Some(Step::Do)) if verb.body() == Body::Json && verb != Verb::Delete => {
-                    let (key, body, _) = records.get(position).unwrap_or_default();
-                    match self.reserved.fate(key, body) {
-                        Fate::AsIs => steps.push((position, Step::Do)),
-                        Fate::As(body, lost) => {
-                            changed.push((position, body));
-                            without_own += u64::from(lost);
-                            steps.push((position, Step::Do));
-                        }
-                        Fate::Rejected(why) => refuse(position, why),
-                    }
-                }
-                Ok(Some(step)) => steps.push((position, step)),
-                Ok(None) => expired.push(position),
-                Err(why) => refuse(position, why),
-            }
-        }
-        let whole = refused.is_empty() && expired.is_empty();
-        let changed = (!changed.is_empty()).then(|| replaced(&records, changed));
-        let gone = self.gone(verb, &records);
-        let ended = Ended { records, changed, without_own, refused, expired, gone, ..Ended::default() };
-        self.batches[batch] = Some(Batch { ended, pieces: 0, verb });
-        let first = self.ready.len();
-        if !verb.many() {
-            let one = |(position, step)| Piece::of(batch, Part::One(position), step);
-            self.ready.extend(steps.into_iter().map(one));
-        } else if whole {
-            self.ready.push_back(Piece::of(batch, Part::All, Step::Do));
-        } else if !steps.is_empty() {
-            let some: Vec<usize> = steps.into_iter().map(|(position, _)| position).collect();
-            let part = self.part(&Piece::of(batch, Part::All, Step::Do), &some);
-            self.ready.push_back(part);
-        }
-        if let Some(batch) = &mut self.batches[batch] {
-            batch.pieces = self.ready.len() - first;
-        }
-        self.open += 1;
-        self.send();
-    }
-
-    /// Whether the store supports a record's operation.
-    fn can(&self, verb: Verb) -> bool {
-        let by_expression = verb == Verb::Merge && self.options.merge.is_some();
-        by_expression || self.can.contains(&verb.kind())
-    }
-
-    /// When each of these records may be gone again; empty if none of them expires.
-    fn gone(&self, verb: Verb, records: &Records) -> Vec<Option<Timestamp>> {
-        let expiry = |position| self.expiry(verb, records, position);
-        if !(0..records.len()).any(|position| expiry(position).is_some()) {
-            return Vec::new();
-        }
-        let now = Timestamp::now();
-        let gone = |expiry: Expiry| now.checked_add(expiry.left(now)).unwrap_or(Timestamp::MAX);
-        (0..records.len()).map(|position| expiry(position).map(gone)).collect()
-    }
-
-    /// When a record is to expire.
-    fn expiry(&self, verb: Verb, records: &Records, position: usize) -> Option<Expiry> {
-        records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete)
-    }
-
-    /// The first step for a record; `None` if it has expired in the source.
-    ///
-    /// # Errors
-    /// Why the record cannot be written.
-    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Option<Step>, String> {
-        let expiry = self.expiry(verb, records, position);
-        let now = expiry.map(|_| Timestamp::now()).unwrap_or_default();
-        if expiry.is_some_and(|expiry| expiry.gone_at(now)) {
-            return Ok(None);
-        }
-        let wrong = expiry.and_then(|expiry| expiry.wrong_at(now));
-        match verb {
-            _ if !self.can(verb) => Err("this store does not support the operation".to_owned()),
-            _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
-            Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
-                Err("not a 64-bit integer; name the field that holds it with --value".to_owned())
-            }
-            Verb::Touch if expiry.is_none() => Err("it has no expiry; use --expiry to set a default".to_owned()),
-            Verb::Touch => Ok(Some(Step::Expire)),
-            Verb::Merge if self.options.merge.is_some() => Ok(Some(Step::Merge(Merge::default()))),
-            _ => Ok(Some(Step::Do)),
-        }
-    }
-
     /// When to poll again even if no answer arrives.
     fn wake_ns(&self) -> u64 {
         let deadlines = self.in_flight.iter().map(|f| f.deadline_ns);
         let due = self.waiting.iter().map(|(due_ns, _)| *due_ns);
         deadlines.chain(due).chain(self.session.wake_at_ns()).min().unwrap_or(u64::MAX)
     }
-}
-
-/// The records with replaced bodies at some positions, which are in ascending order.
-fn replaced(records: &Records, bodies: Vec<(usize, Vec<u8>)>) -> Records {
-    let (mut all, mut bodies) = (Records::new(), bodies.into_iter().peekable());
-    for (position, (key, body, origin)) in records.iter().enumerate() {
-        let other = bodies.next_if(|(at, _)| *at == position);
-        all.push(key, other.as_ref().map_or(body, |(_, other)| other), origin);
-        all.mark(records.mark_of(position));
-    }
-    all
 }
 
 impl Writer for Lanes<'_> {

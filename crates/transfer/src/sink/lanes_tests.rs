@@ -2,6 +2,8 @@
 
 use storebench_engine::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
 
+use storebench_study::workload::Body;
+
 use super::*;
 use crate::records::Origin;
 use crate::session::{self, SessionRequest};

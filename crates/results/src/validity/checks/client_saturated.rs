@@ -377,7 +377,7 @@ mod tests {
             }))
         };
         assert_eq!(severity(&queued(9.0, 2.4, 9.0), "client-saturated"), PASS);
-        // Its own threads take turns on both processors. That is the client's doing if there are too many workers.
+        // The client's threads share both processors. With more workers than processors, the client is the cause.
         let mut turns = queued(24.0, 24.0, 24.0);
         turns.environment.cpus_available = 2;
         assert_eq!(severity(&turns, "client-saturated"), NOTE);

@@ -106,7 +106,7 @@ pub(crate) async fn open(
     Ok(Pipelined::new(kv, collections, ready.read_only, links))
 }
 
-/// What a node has said, rather than what kept another one from saying anything; otherwise the earlier error.
+/// An answer of a node tells more than a node that could not be reached. Of two alike, the earlier error.
 fn more_telling(before: Option<StoreError>, error: StoreError) -> StoreError {
     let silent = |error: &StoreError| matches!(error, StoreError::Unreachable(_));
     match before {
