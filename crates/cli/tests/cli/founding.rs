@@ -234,9 +234,10 @@ fn all_run_whole(url: &str, not_here: &[&str]) {
         }
         let (cli, began) = (Cli::new(), Instant::now());
         let (done, flags) = with_advice(&cli, study, url, &["--preset", "laptop"]);
-        let (seconds, answer) = (began.elapsed().as_secs(), done.out.split("\n\n").next().unwrap_or_default());
-        let flags_given = flags.join(" ");
-        println!("soak: {study} {flags_given}: exit {} in {seconds} s: {}", done.code, words(answer));
+        // The title and the question, and then the answer.
+        let answer = done.out.split("\n\n").nth(1).unwrap_or_default();
+        let (code, seconds, flags_given) = (done.code, began.elapsed().as_secs(), flags.join(" "));
+        println!("soak: {study} {flags_given}: exit {code} in {seconds} s: {}", words(answer));
         ran(&cli, &done, study, url, &flags);
     }
 }
