@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 
 use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{bytes, duration, percent, rate, ratio};
+use crate::human::{BEYOND, bytes, duration, is_beyond, percent, rate, ratio};
 use crate::stats::Estimate;
 use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
@@ -259,6 +259,7 @@ pub(crate) fn with_width(show: impl Fn(f64) -> String, estimate: &Estimate) -> S
         // All values are equal: the figure is coarser than its variation, so the width is unknown.
         (Some(0.0), ..) => text,
         (Some(half), ..) if half <= EVEN && is_central(estimate) => format!("{text} ±{}", percent(half)),
+        _ if is_beyond(estimate) => format!("{text} {BEYOND}"),
         (_, Some(low), Some(high)) => format!("{text} [{}, {}]", show(low), show(high)),
         _ => text,
     }

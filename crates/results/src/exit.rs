@@ -6,9 +6,10 @@ pub const FINE: u8 = 0;
 pub const SPOILED: u8 = 1;
 /// Bad input: nothing was started.
 pub const BAD_INPUT: u8 = 2;
-/// A store could not be reached.
+/// A store could not be reached, or failed before anything was written.
 pub const UNREACHABLE: u8 = 3;
-/// The measurement is invalid by its own checks, or was cut short; of a history, some key is undecided.
+/// The measurement is invalid by its own checks, or was cut short; a gate could not have seen what it must; of a history,
+/// some key is undecided.
 pub const INVALID: u8 = 4;
 /// A gate is undecided.
 pub const UNDECIDED: u8 = 5;

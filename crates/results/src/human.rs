@@ -106,6 +106,9 @@ pub fn some_of(all: impl IntoIterator<Item = String>, most: usize) -> String {
     listed(all)
 }
 
+/// In place of an interval [so wide](is_beyond).
+pub(crate) const BEYOND: &str = "(interval over 1,000-fold)";
+
 /// Whether the ends of an interval are more than tenfold apart: such an interval says nothing of use.
 pub(crate) fn is_useless(of: &Estimate) -> bool {
     of.low.zip(of.high).is_some_and(|(low, high)| !(high.is_finite() && high <= low * 10.0))
@@ -123,9 +126,17 @@ pub fn workers(workers: u32, connections: u32, in_flight: u32) -> String {
     }
 }
 
-/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`.
+/// Whether an end of an interval is more than a thousandfold away from the value, so that its digits are of no use.
+pub(crate) fn is_beyond(of: &Estimate) -> bool {
+    of.low.zip(of.high).is_some_and(|(low, high)| {
+        !high.is_finite() || high > of.value.abs() * 1_000.0 || of.value > low.abs() * 1_000.0
+    })
+}
+
+/// `×1.23 [1.20, 1.26]`; without an interval `×1.23`; `×1.23 (interval over 1,000-fold)`.
 pub fn ratio(ratio: &Estimate) -> String {
     match (ratio.low, ratio.high) {
+        _ if is_beyond(ratio) => format!("×{} {BEYOND}", digits(ratio.value)),
         (Some(low), Some(high)) => format!("×{} [{}, {}]", digits(ratio.value), digits(low), digits(high)),
         _ => format!("×{}", digits(ratio.value)),
     }

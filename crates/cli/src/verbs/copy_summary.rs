@@ -145,10 +145,10 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
     let mut lines = vec![match (verified.equal, verified.written_twice) {
         (true, _) if verified.written == 0 => "nothing was written, so there is nothing to verify".to_owned(),
         (true, _) if verified.written == verified.expired => {
-            "all records had expired when they were looked for, so there is nothing to verify".to_owned()
+            "all records may have expired before they were looked for, so there is nothing to verify".to_owned()
         }
         (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
-        (true, 0) if verified.expired > 0 => {
+        (true, _) if verified.expired > 0 => {
             "verified: the target holds what was written and has not expired".to_owned()
         }
         (true, 0) => "verified: the target holds what was written".to_owned(),
@@ -164,9 +164,11 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
             count(verified.written)
         ),
     }];
-    lines.extend(some(verified.expired).map(|expired| {
+    lines.extend(some(verified.expired).filter(|_| verified.equal).map(|expired| {
         let all = count(verified.written);
-        format!("{expired} of {all} written records had expired when they were looked for, so they were not verified")
+        format!(
+            "{expired} of {all} written records may have expired before they were looked for, so they were not verified"
+        )
     }));
     lines.extend(some(verified.reread).map(|reread| {
         let all = count(report.splits);

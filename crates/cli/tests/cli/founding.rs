@@ -229,7 +229,7 @@ fn a_run_with_parts_left_out_is_resumed_as_such_and_is_complete_without_them() {
 fn all_run_whole(url: &str, not_here: &[&str]) {
     for study in ["parallel-transfer", "million-writes", "one-setting", "bulk-insert", "reading-list"] {
         if not_here.contains(&study) {
-            println!("skipped: {study} on {url}, which the server of the tests cannot do");
+            println!("soak: {study} left out: the server of the tests cannot do it");
             continue;
         }
         let (cli, began) = (Cli::new(), Instant::now());

@@ -61,6 +61,14 @@ impl Expiry {
         matches!(self, Self::AsThere(at) if at <= now)
     }
 
+    /// From when on a document may be gone that was written at this moment or later.
+    pub(crate) fn gone_from(self, written: Timestamp) -> Timestamp {
+        match self {
+            Self::In(left) => written.checked_add(left).unwrap_or(Timestamp::MAX),
+            Self::At(at) | Self::AsThere(at) => at,
+        }
+    }
+
     /// Time left at this moment.
     pub(crate) fn left(self, now: Timestamp) -> Duration {
         match self {
@@ -88,6 +96,8 @@ mod tests {
         assert_eq!(hour.left(at("2030-01-01T00:59:50Z")), Duration::from_secs(10));
         // The expiry has passed since the record was read.
         assert_eq!(hour.left(at("2030-01-01T07:00:00Z")), SHORTEST);
+        assert_eq!(hour.gone_from(now), at("2030-01-01T01:00:00Z"));
+        assert_eq!(of("3600").unwrap().unwrap().gone_from(now), at("2030-01-01T01:00:00Z"));
         assert_eq!(of("null"), Ok(None));
         for (json, why) in [
             ("0", "whole"),

@@ -118,7 +118,7 @@ struct InFlight {
 
 /// One worker's session.
 pub(super) struct Lanes<'a> {
-    store: &'a dyn AnyStore,
+    pub(super) store: &'a dyn AnyStore,
     pub(super) options: &'a StoreSinkOptions,
     session: Box<dyn Session>,
     clock: Arc<dyn Clock>,
@@ -519,17 +519,12 @@ impl<'a> Lanes<'a> {
         piece.tries.failed > 0 && self.took_ns > piece.tries.last_ns()
     }
 
-    fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
+    pub(super) fn slow_down(&mut self, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         self.slow_down_unless(false, piece, error)
     }
 
-    /// Tries a piece again later. If that was its last attempt, and it is `its_own` fault, its record is refused.
-    pub(super) fn slow_down_unless(
-        &mut self,
-        its_own: bool,
-        piece: Piece,
-        error: &OpError,
-    ) -> Result<(), TransferError> {
+    /// Tries a piece again later. After the last attempt, `looks` makes it read its document once more.
+    pub(super) fn slow_down_unless(&mut self, looks: bool, piece: Piece, error: &OpError) -> Result<(), TransferError> {
         self.narrow();
         let others = self.takes_others(&piece);
         let since = self.took_ns > piece.tries.first_ns();
@@ -542,7 +537,11 @@ impl<'a> Lanes<'a> {
                 self.halve(&piece);
                 Ok(())
             }
-            Some(piece) if !many && (its_own || others || cut && since) => self.give_up(piece, error),
+            Some(piece) if looks => {
+                self.look_once_more(piece);
+                Ok(())
+            }
+            Some(piece) if !many && (others || cut && since) => self.give_up(piece, error),
             Some(piece) => Err(of_store(self.store, given_up(&piece.tries, &error.to_string()))),
         }
     }

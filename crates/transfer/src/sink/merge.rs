@@ -18,6 +18,9 @@ use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 use super::lanes::{Lanes, Piece, Step};
 use crate::error::TransferError;
 use crate::jq::Merged;
+use crate::session::{given_up, of_store};
+
+const CAME_SECOND: &str = "other clients changed the document before each attempt to store it";
 
 /// Progress of the merge of one record.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Merge {
     doubt: Option<Revision>,
     /// Whether the store answered the latest attempt: others had changed the document.
     came_second: bool,
+    /// Whether no attempt is left, and the document is read only to find out whether the store answers, and what it holds.
+    last_look: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -94,23 +99,29 @@ impl Lanes<'_> {
             (Some(swap), Err(error)) => match error.kind {
                 // Others changed the document: read it again.
                 ErrorKind::Conflict | ErrorKind::NotFound => {
-                    // Whoever wrote it, the store takes writes.
                     merge.came_second = true;
-                    self.took_some();
-                    let error = OpError::conflict("other clients changed the document before each attempt to store it");
+                    if error.kind == ErrorKind::Conflict {
+                        // The store took a write of another client.
+                        self.took_some();
+                    }
+                    let error = OpError::conflict(CAME_SECOND);
                     self.try_some_again(&piece, &[0], &[in_doubt(&piece, error)]);
                     self.done(&piece);
                     Ok(())
                 }
                 ErrorKind::OutcomeUnknown => {
                     merge.doubt.get_or_insert(swap.from);
-                    self.later(piece, error)
+                    let came_second = std::mem::take(&mut merge.came_second);
+                    self.slow_down_unless(came_second, piece, &error)
                 }
                 ErrorKind::Temporary => self.later(piece, error),
                 _ => self.give_up_merge(piece, error),
             },
             (None, Err(error)) => match error.kind {
                 ErrorKind::NotFound => self.found(piece, None),
+                ErrorKind::Temporary | ErrorKind::OutcomeUnknown if merge.last_look => {
+                    Err(of_store(self.store, given_up(&piece.tries, &error.to_string())))
+                }
                 ErrorKind::Temporary | ErrorKind::OutcomeUnknown => self.later(piece, error),
                 _ => self.give_up_merge(piece, error),
             },
@@ -139,6 +150,13 @@ impl Lanes<'_> {
                 Some(before) if !swap.from.proves(before) => {
                     let what = "this record may have been merged already, and others have changed the document since";
                     self.give_up_merge(piece, OpError::conflict(what))
+                }
+                doubt if merge.last_look => {
+                    // What is stored is what the lost write started from, so that write was not applied.
+                    if doubt.is_some() {
+                        merge.doubt = None;
+                    }
+                    self.give_up_merge(piece, OpError::conflict(CAME_SECOND))
                 }
                 _ => {
                     merge.swap = Some(swap);
@@ -180,15 +198,22 @@ impl Lanes<'_> {
         }
     }
 
-    /// Tries again after an attempt that was not answered. If others changed the document before the attempt before, it
-    /// was not the store that used up the attempts.
+    /// Tries again after an attempt that was not answered, and changed nothing.
     fn later(&mut self, mut piece: Piece, error: OpError) -> Result<(), TransferError> {
-        let its_own = match &mut piece.step {
-            Step::Merge(merge) => std::mem::take(&mut merge.came_second),
-            _ => false,
-        };
-        let error = if error.kind == ErrorKind::OutcomeUnknown { error } else { in_doubt(&piece, error) };
-        self.slow_down_unless(its_own, piece, &error)
+        if let Step::Merge(merge) = &mut piece.step {
+            merge.came_second = false;
+        }
+        let error = in_doubt(&piece, error);
+        self.slow_down(piece, &error)
+    }
+
+    /// Reads the document once more after the last attempt, whose answer was lost after others had come first. If the store
+    /// answers, the record is refused; otherwise the store is away, and the copy stops.
+    pub(super) fn look_once_more(&mut self, mut piece: Piece) {
+        if let Step::Merge(merge) = &mut piece.step {
+            merge.last_look = true;
+        }
+        self.ready.push_front(piece);
     }
 
     fn give_up_merge(&mut self, piece: Piece, error: OpError) -> Result<(), TransferError> {

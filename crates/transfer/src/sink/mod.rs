@@ -34,6 +34,7 @@ use crate::columns::Columns;
 use crate::error::TransferError;
 use crate::measure::{Request, Writes};
 use crate::records::Records;
+use crate::shape::Expiry;
 use crate::source::{Room, Split};
 use crate::verify::Target;
 
@@ -143,6 +144,11 @@ pub trait Sink: Send + Sync {
 
     /// What the target itself counts, if each record that is written adds a document, unless its key is repeated.
     fn account(&self) -> Option<Account> {
+        None
+    }
+
+    /// When documents expire that have no expiry of their own.
+    fn expiry(&self) -> Option<Expiry> {
         None
     }
 

@@ -418,6 +418,10 @@ impl StoreSink {
 }
 
 impl Sink for StoreSink {
+    fn expiry(&self) -> Option<Expiry> {
+        self.options.expiry
+    }
+
     fn describe(&self) -> String {
         let columns = self.columns.as_ref();
         let columns = columns.map_or_else(String::new, |(key, body)| format!(" (key in {key}, document in {body})"));

@@ -43,7 +43,7 @@ pub struct Verification {
     pub unequal_buckets: u64,
     /// Keys written more than once with different documents, one of which is in the target.
     pub written_twice: u64,
-    /// Records that had expired when they were looked for. Whether they were there before is unknown.
+    /// Records that are not there, and may have expired. Whether they were there before is unknown.
     #[serde(default)]
     pub expired: u64,
     /// Values that the target stores in another notation which JSON considers equal, such as `1.0` as `1`, or only the
@@ -145,6 +145,10 @@ pub(crate) fn verify(
     }
     // Sums alone do not decide: of a key written twice with different documents, only one is found.
     report.equal = report.differing.is_empty();
+    // Others may have expired since they were counted.
+    if report.expired > 0 {
+        report.found = report.found.min(report.written.saturating_sub(report.expired));
+    }
     Ok((report, differ))
 }
 
@@ -184,19 +188,22 @@ fn name_keys(
 ) -> Result<(), TransferError> {
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    let (mut lasting, now_s) = (BTreeSet::new(), Timestamp::now().as_second());
+    // When the last document of a key may have expired, in seconds since 1970.
+    let mut gone: BTreeMap<String, i64> = BTreeMap::new();
     passes.list(buckets, &mut |listed| {
         for (key, seen, gone_s) in listed.written {
-            // Stores that count in seconds may round down.
-            if gone_s.is_none_or(|gone_s| gone_s > now_s + 1) {
-                lasting.insert(key.clone());
-            }
+            let last_s = gone.entry(key.clone()).or_insert(i64::MIN);
+            *last_s = gone_s.unwrap_or(i64::MAX).max(*last_s);
             written.entry(key).or_default().push(seen);
         }
         for (key, seen) in listed.found {
             found.entry(key).or_default().push(seen);
         }
     })?;
+    // After everything was read. Stores that count in seconds may round down.
+    let now_s = Timestamp::now().as_second().saturating_add(1);
+    let expired = |key: &str| gone.get(key).is_some_and(|gone_s| *gone_s <= now_s);
+    let records: BTreeMap<String, u64> = written.iter().map(|(key, all)| (key.clone(), all.len() as u64)).collect();
     for all in written.values_mut().chain(found.values_mut()) {
         all.sort_unstable();
         if !target.keeps_each() {
@@ -208,8 +215,8 @@ fn name_keys(
         let what = match (written.get(key), found.get(key)) {
             (Some(_), None) if target.deleted() => continue,
             (Some(_), Some(_)) if target.deleted() => "is still there",
-            (Some(_), None) if !lasting.contains(key) => {
-                report.expired += 1;
+            (Some(_), None) if expired(key) => {
+                report.expired += records.get(key).copied().unwrap_or_default();
                 continue;
             }
             (Some(_), None) => "is missing",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use storebench_engine::Stop;
 
 use super::spool::{Spool, path};
@@ -36,6 +37,9 @@ pub(crate) fn missing_spools(
 pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
     let (rewritten, same) = (request.sink.rewrites(), request.sink.same_keys());
+    // No record was written earlier.
+    let begun = std::fs::metadata(&request.folder).and_then(|folder| folder.created()).ok();
+    let begun = begun.and_then(|begun| Timestamp::try_from(begun).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
     // Use another name until it is complete: an existing spool counts as complete.
     let mut spool = Spool::begin(&request.folder, split.number)?;
     block_on(async {
@@ -45,12 +49,14 @@ pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places
             reader => reader?,
         };
         let read = read_to_end(&mut *reader, request.sink.room(), |chunk| {
-            for (key, body, origin) in chunk.records.iter() {
+            for (position, (key, body, origin)) in chunk.records.iter().enumerate() {
                 let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
                 if rejected.is_empty() || !is_rejected() {
                     let sent = rewritten(key, body);
                     let key = &*same.fold(key);
-                    spool.add(key, hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls), None)?;
+                    let expiry = chunk.records.mark_of(position).expiry.or(request.sink.expiry());
+                    let seen = hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls);
+                    spool.add(key, seen, expiry.map(|expiry| expiry.gone_from(begun)))?;
                 }
             }
             Ok(true)

@@ -81,6 +81,35 @@ fn a_time_and_a_usual_expiry_are_kept() {
     assert!((500..=600).contains(&touched["at"][0].as_secs()), "{touched:?}");
 }
 
+/// A store that has lost every document when it is read back.
+#[test]
+fn what_may_have_expired_before_it_is_verified_is_not_called_missing() {
+    for (expiry, expired) in [(Duration::from_secs(1), 3), (HOUR, 0)] {
+        let sound: Arc<Mutex<Option<Arc<dyn AnyStore>>>> = Arc::default();
+        let theirs = Arc::clone(&sound);
+        let faulty = Faulty::new(move |request| {
+            if let Op::BulkRead { keys } = request.op {
+                let store = theirs.lock().unwrap().clone().unwrap();
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let mut call = caller(&*store);
+                        keys.iter().for_each(|(key, _)| drop(call(Op::Delete { key })));
+                    });
+                });
+            }
+            Fate::Done
+        });
+        *sound.lock().unwrap() = Some(Arc::new(faulty.sound()));
+        let store: Arc<dyn AnyStore> = Arc::new(faulty);
+        let usual = StoreSinkOptions { expiry: Some(Expiry::In(expiry)), ..options(&store, Verb::Upsert) };
+        let lab = Lab { verify: true, ..Lab::new() };
+        let report = copy_with(&lab, &lines(3), &store, usual);
+        let verified = report.verified.unwrap();
+        assert_eq!((verified.written, verified.found, verified.expired), (3, 0, expired));
+        assert_eq!(verified.equal, expired == 3, "{verified:?}");
+    }
+}
+
 #[test]
 fn what_expires_while_a_copy_is_broken_shifts_nothing() {
     let mut calls = 0;

@@ -78,8 +78,7 @@ impl Lanes<'_> {
             return Vec::new();
         }
         let now = Timestamp::now();
-        let gone = |expiry: Expiry| now.checked_add(expiry.left(now)).unwrap_or(Timestamp::MAX);
-        (0..records.len()).map(|position| expiry(position).map(gone)).collect()
+        (0..records.len()).map(|position| expiry(position).map(|expiry| expiry.gone_from(now))).collect()
     }
 
     /// When a record is to expire.
