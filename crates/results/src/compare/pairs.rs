@@ -316,7 +316,9 @@ impl Both<'_> {
             Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
                 (true, _) => lacking("B", &none_in_b, &self.b),
                 (_, true) => lacking("A", &none_in_a, &self.a),
-                _ => format!("{}, {}", lacking("A", &none_in_a, &self.a), lacking("B", &none_in_b, &self.b)),
+                // Short enough for the last column of a row.
+                _ if too_few == missing => "too few attempts in trials of A and B".to_owned(),
+                _ => "missing in trials of A and B".to_owned(),
             },
             Judgement::OneTrial if self.of_some || first.trials() > 1 || !self.paired => {
                 match *measure == RATE_WITHIN_LIMITS {

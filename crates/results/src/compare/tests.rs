@@ -712,6 +712,7 @@ fn a_trial_with_too_few_attempts_for_a_percentile_stays_and_no_gate_on_it_passes
     assert_eq!(outcome(&[]).1, GateOutcome::Passed);
     assert_eq!(outcome(&[3]), ("too few attempts in 1 of 5 trials of B".into(), GateOutcome::Undecided, 5));
     assert_eq!(outcome(&[2]), ("too few attempts in 1 of 5 trials of A".into(), GateOutcome::Undecided, 5));
+    assert_eq!(outcome(&[2, 3]).0, "too few attempts in trials of A and B");
     let all: Vec<usize> = (0..10).collect();
     assert_eq!((outcome(&all).1, outcome(&all).2), (GateOutcome::Undecided, 5));
 }
