@@ -164,7 +164,8 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
             count(verified.written)
         ),
     }];
-    lines.extend(some(verified.expired).filter(|_| verified.equal).map(|expired| {
+    lines
+        .extend(some(verified.expired).filter(|_| verified.equal && verified.expired < verified.written).map(|expired| {
         let all = count(verified.written);
         format!(
             "{expired} of {all} written records may have expired before they were looked for, so they were not verified"

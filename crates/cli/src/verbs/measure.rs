@@ -7,9 +7,9 @@ use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::configurations::is_whole;
+use storebench_results::exit::BAD_INPUT;
 
 use super::publish::{Shown, publish};
-use storebench_results::exit::BAD_INPUT;
 
 use crate::args::ResultArgs;
 use crate::failure::Failure;

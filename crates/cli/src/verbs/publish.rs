@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use storebench_results::exit::{FINE, INTERRUPTED, INVALID};
 use storebench_results::summary::{brief, summary};
 use storebench_results::validity::{CheckResult, Severity, data_trouble};
 use storebench_results::{RunResult, TrialResult};
 
 use super::report::{index_is_older, write_page};
-use storebench_results::exit::{FINE, INTERRUPTED, INVALID};
 
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};

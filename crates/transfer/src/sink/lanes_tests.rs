@@ -1,7 +1,6 @@
 //! Tests of the window of concurrent requests.
 
 use storebench_engine::store::{CollectionLayout, Layout, MemoryStore, OwnedReply, Prepare, Reject};
-
 use storebench_study::workload::Body;
 
 use super::*;
