@@ -31,7 +31,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
     }
     let changes = said.changes.iter().map(|change| escaped(change) + " ").collect::<String>();
     let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.worth));
-    let (groups, passed) = grouped(&of.checks);
+    let (groups, passed) = grouped(of);
     for group in &groups {
         let _ = writeln!(out, "- {} **{}**: {}", group.severity, group.check, escaped(&group.in_words()));
     }

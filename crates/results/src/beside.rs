@@ -44,6 +44,9 @@ pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
 /// The ratio of a configuration that shares too few rounds with the others.
 const NOT_COMPARED: &str = "not enough rounds";
 
+/// The figure of a load that a configuration did not need, because an earlier trial had loaded the same.
+const KEPT: &str = "kept";
+
 /// The most operations of a phase that get columns of their own for their times.
 const MOST_APART: usize = 5;
 
@@ -141,6 +144,9 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
             .map_or_else(String::new, |configuration| format!("; the first is {}", configuration.configuration));
         notes.insert(0, format!("± and [ ]: 95 % intervals over rounds{first}"));
     }
+    if table.rows.iter().flatten().any(|cell| cell.text == KEPT) {
+        notes.push(format!("{KEPT}: its trials found the documents of an earlier trial, and loaded nothing"));
+    }
     notes.extend(times::note(of_phase()));
     ConfigurationsTable { phase: phase.to_owned(), table, notes }
 }
@@ -200,6 +206,10 @@ fn lacking(
     is_time: bool,
 ) -> &'static str {
     let ops = ops_of(result, &configuration.configuration, phase);
+    let mut trials = result.trials.iter().filter(|trial| trial.configuration == configuration.configuration);
+    if ops.is_empty() && trials.any(|trial| trial.database_kept) {
+        return KEPT;
+    }
     let known = |op: &str| result.phases().any(|of| of.name == phase && of.ops.contains_key(op));
     let left_out = measure.split_once('.').is_some_and(|(op, _)| known(op) && !ops.contains(op));
     if is_time && !left_out { times::INFINITE } else { "none" }
@@ -209,7 +219,7 @@ fn lacking(
 /// without a figure had too few operations.
 fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &str) -> Cell {
     let Some(figure) = figure else {
-        return if lacking == times::INFINITE { times::TOO_FEW } else { "none" }.into();
+        return if lacking == times::INFINITE { times::TOO_FEW } else { lacking }.into();
     };
     let none = figure.none_in.len();
     let text = match (figure.figure.trials, figure.at_least) {

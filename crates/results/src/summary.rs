@@ -83,7 +83,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
     header(&mut out, result, layout);
-    validity::checks(&mut out, &result.checks, layout);
+    validity::checks(&mut out, result, layout);
     for (phase, table) in configurations::tables(result, layout) {
         let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
     }

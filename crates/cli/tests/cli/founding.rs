@@ -41,7 +41,7 @@ const SMALL: [(&str, &[&str]); 6] = [
         "one-setting",
         &[
             "scale=0.0002",
-            "phases.random-cold.duration=200ms",
+            "phases.random-first.duration=200ms",
             "phases.random.duration=200ms",
             "phases.sequential.duration=200ms",
             "phases.overwrite.duration=200ms",
@@ -54,11 +54,11 @@ const SMALL: [(&str, &[&str]); 6] = [
         "reading-list",
         &[
             "scale=0.000005",
-            "phases.cold.connections=4",
+            "phases.first-reads.connections=4",
             "phases.by-key.connections=4",
             "phases.by-user.connections=4",
             "phases.in-book.connections=4",
-            "phases.cold.duration=200ms",
+            "phases.first-reads.duration=200ms",
             "phases.by-key.duration=200ms",
             "phases.by-user.duration=200ms",
             "phases.in-book.duration=200ms",

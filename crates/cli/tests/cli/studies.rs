@@ -26,7 +26,7 @@ pub(crate) fn tiny(name: &str) -> Vec<&'static str> {
         ],
         "one-setting" => vec![
             "repeats=2",
-            "phases.random-cold.duration=150ms",
+            "phases.random-first.duration=150ms",
             "phases.random.duration=150ms",
             "phases.sequential.duration=150ms",
             "phases.overwrite.duration=150ms",
@@ -34,7 +34,7 @@ pub(crate) fn tiny(name: &str) -> Vec<&'static str> {
         ],
         "reading-list" => vec![
             "factors.'phases.*.rate'=[250, 500]",
-            "phases.cold.duration=150ms",
+            "phases.first-reads.duration=150ms",
             "phases.by-key.duration=200ms",
             "phases.by-user.duration=200ms",
             "phases.in-book.duration=200ms",
@@ -218,7 +218,7 @@ const FEWER: [&str; 10] = [
     "--set",
     "phases.load.durability=fsync",
     "--set",
-    "phases.cold.connections=8",
+    "phases.first-reads.connections=8",
     "--set",
     "phases.by-key.connections=8",
     "--set",

@@ -60,7 +60,7 @@ pub(crate) fn head(subject: &Subject) -> Markup {
 
 /// What makes a result invalid, and what to do about it.
 fn invalid(of: &RunResult) -> Markup {
-    let (groups, _) = grouped(&of.checks);
+    let (groups, _) = grouped(of);
     html! {
         @for group in groups.iter().filter(|group| group.severity == Severity::Invalid).take(MOST_INVALID) {
             p.why {

@@ -1,7 +1,8 @@
 //! The validity checks, worst first.
 
 use maud::{Markup, html};
-use storebench_results::validity::{Severity, grouped};
+use storebench_results::RunResult;
+use storebench_results::validity::{CheckResult, Severity, grouped};
 
 use super::head::badge;
 use crate::subject::{Subject, run_names};
@@ -16,7 +17,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
                         @if subject.runs.len() > 1 { (name) ": " }
                         "Validity checks: " (counted(checks))
                     }
-                    (of_run(checks))
+                    (of_run(&run.result))
                 }
             }
         }
@@ -24,7 +25,7 @@ pub(super) fn section(subject: &Subject) -> Markup {
 }
 
 /// The number of checks by severity: `2 cautions, 3 notes, 15 passed`.
-fn counted(checks: &[storebench_results::validity::CheckResult]) -> String {
+fn counted(checks: &[CheckResult]) -> String {
     let worst = |name: &str| checks.iter().filter(|check| check.check == name).map(|check| check.severity).max();
     let names: std::collections::BTreeSet<&str> = checks.iter().map(|check| check.check.as_str()).collect();
     let of = |severity: Severity| names.iter().filter(|name| worst(name) == Some(severity)).count() as u64;
@@ -42,10 +43,10 @@ fn counted(checks: &[storebench_results::validity::CheckResult]) -> String {
     if told.is_empty() { "none has run yet".to_owned() } else { told.join(", ") }
 }
 
-fn of_run(checks: &[storebench_results::validity::CheckResult]) -> Markup {
-    let (groups, passed) = grouped(checks);
+fn of_run(of: &RunResult) -> Markup {
+    let (groups, passed) = grouped(of);
     html! {
-        @if checks.is_empty() { p.dim { "No check has run yet." } }
+        @if of.checks.is_empty() { p.dim { "No check has run yet." } }
         @for group in &groups {
             // One line each, so that the figures stay near the top. Invalid checks start open.
             details.check open[group.severity == Severity::Invalid] {

@@ -26,11 +26,7 @@ pub(super) fn told(result: &RunResult) -> Vec<String> {
         let known = phases.entry(phase.name.clone()).or_default();
         *known = aside.max(*known);
     }
-    let varied = |name: &str| {
-        let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(name);
-        result.trials.iter().any(|trial| trial.values.keys().any(of))
-    };
-    let by_factor: Vec<String> = phases.keys().filter(|name| varied(name)).cloned().collect();
+    let by_factor: Vec<String> = phases.keys().filter(|name| result.varies(name)).cloned().collect();
     if !by_factor.is_empty() {
         return by_factor;
     }

@@ -514,6 +514,22 @@ mod tests {
     }
 
     #[test]
+    fn a_load_that_found_its_documents_there_is_not_called_without_operations() {
+        let mut run = fixture::swept();
+        for trial in run.trials.iter_mut().filter(|trial| trial.configuration != "sqlite workers=1") {
+            trial.phases.remove(0);
+            trial.database_kept = true;
+        }
+        let tables = super::super::configurations_beside(&fixture::concluded(run));
+        let load = &tables[0];
+        let cells: Vec<&str> = load.table.rows[1].iter().skip(2).map(|cell| &cell.text[..]).collect();
+        assert!(cells.iter().filter(|cell| **cell == "kept").count() >= 4, "{cells:?}");
+        assert!(!cells.iter().any(|cell| cell.contains("too few")), "{cells:?}");
+        assert!(load.notes.iter().any(|note| note.starts_with("kept: ")), "{:?}", load.notes);
+        assert!(!load.table.rows[0].iter().any(|cell| cell.text == "kept"));
+    }
+
+    #[test]
     fn one_that_lacks_the_figure_in_a_trial_is_not_the_best() {
         let mut run = fixture::concluded(fixture::swept());
         run.configurations[3].figures.get_mut(MAIN).unwrap().none_in = vec![2];

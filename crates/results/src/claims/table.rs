@@ -11,6 +11,9 @@ use crate::stats::Estimate;
 const WIDTHS: [usize; 4] = [42, 24, 24, 24];
 const INDENT: usize = 4;
 const WIDTH: usize = 120;
+/// What the intervals of claims are, since they differ from those of the other tables.
+const INTERVALS: &str = "[low, high] is a 95 % interval over rounds. A claim about several configurations takes them together, \
+                         round by round, so its interval may be narrower than that of each.";
 
 /// Claims as a table of at most 120 columns. Below each claim stand its test, the finding for each group of
 /// configurations, and the reason for the verdict.
@@ -39,6 +42,9 @@ impl fmt::Display for ClaimTable<'_> {
             if let Some(source) = &claim.source {
                 note(f, &format!("source: {source}"))?;
             }
+        }
+        if self.0.iter().any(|claim| claim.found.as_ref().is_some_and(|found| found.low.is_some())) {
+            narrow(INTERVALS, WIDTH).iter().try_for_each(|line| writeln!(f, "{line}"))?;
         }
         Ok(())
     }

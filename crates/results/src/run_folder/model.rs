@@ -77,6 +77,12 @@ impl RunResult {
     pub fn measured_phases(&self) -> impl Iterator<Item = &PhaseResult> + Clone {
         self.phases().filter(|phase| !phase.warm_up)
     }
+
+    /// Whether a factor varies this phase alone.
+    pub(crate) fn varies(&self, phase: &str) -> bool {
+        let of = |path: &String| path.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) == Some(phase);
+        self.trials.iter().any(|trial| trial.values.keys().any(of))
+    }
 }
 
 impl RunInfo {

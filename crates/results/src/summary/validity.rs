@@ -3,20 +3,21 @@
 use std::fmt::Write;
 
 use super::Layout;
+use crate::RunResult;
 use crate::lines::wrap;
-use crate::validity::{CheckResult, Grouped, Severity, grouped};
+use crate::validity::{Grouped, Severity, grouped};
 
 /// Columns before the text of a check: severity and name of the check.
 const INDENT: usize = 33;
 
 /// Adds the checks. Each is said once; run.json and the page have all that it found, and the thresholds.
-pub(super) fn checks(out: &mut String, checks: &[CheckResult], layout: Layout) {
-    if checks.is_empty() {
+pub(super) fn checks(out: &mut String, result: &RunResult, layout: Layout) {
+    if result.checks.is_empty() {
         return;
     }
     let paint = layout.paint;
     let _ = writeln!(out, "\n{}", paint.bold("Validity checks"));
-    let (groups, passed) = grouped(checks);
+    let (groups, passed) = grouped(result);
     for group in &groups {
         let colour = match group.severity {
             Severity::Invalid => "1;31",

@@ -7,6 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::in_short;
 use super::model::{CheckResult, Severity};
+use crate::RunResult;
 use crate::human::{count, plural};
 
 /// The most findings of a check that are listed besides the worst.
@@ -48,25 +49,31 @@ pub struct FoundAt {
     pub observed: String,
 }
 
-/// All results except passes, worst first, and the names of the checks that passed everywhere.
-pub fn grouped(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
+/// All results except passes, worst first, and the names of the checks that passed everywhere. What a check found in a
+/// load comes after what it found elsewhere, if both are as severe: a load is not what was asked about, unless a factor
+/// varies it.
+pub fn grouped(result: &RunResult) -> (Vec<Grouped>, Vec<String>) {
+    let checks = &result.checks[..];
+    let loads = result.phases().filter(|phase| phase.loads && !result.varies(&phase.name));
+    let loads: BTreeSet<&str> = loads.map(|phase| &phase.name[..]).collect();
     let ran: BTreeSet<u32> = checks.iter().filter_map(|v| v.trial).collect();
     let names: IndexSet<&String> = checks.iter().map(|v| &v.check).collect();
-    let mut out: Vec<Grouped> = names.iter().filter_map(|name| group(checks, name, ran.len())).collect();
+    let mut out: Vec<Grouped> = names.iter().filter_map(|name| group(checks, name, &loads, ran.len())).collect();
     out.sort_by_key(|group| std::cmp::Reverse(group.severity));
     let failed = |name: &&&String| checks.iter().any(|v| v.check == ***name && v.severity > Severity::Pass);
     let passed = names.iter().filter(|name| !failed(name)).map(|name| (*name).clone()).collect();
     (out, passed)
 }
 
-fn group(checks: &[CheckResult], name: &str, ran: usize) -> Option<Grouped> {
+fn group(checks: &[CheckResult], name: &str, loads: &BTreeSet<&str>, ran: usize) -> Option<Grouped> {
     let found: Vec<&CheckResult> = checks.iter().filter(|v| v.check == name && v.severity > Severity::Pass).collect();
-    let weight = |v: &CheckResult| v.weight.unwrap_or(f64::MIN);
+    let measures = |v: &CheckResult| !v.phase.as_deref().is_some_and(|phase| loads.contains(phase));
+    let by_weight = |a: &CheckResult, b: &CheckResult| {
+        let weight = |v: &CheckResult| v.weight.unwrap_or(f64::MIN);
+        a.severity.cmp(&b.severity).then(measures(a).cmp(&measures(b))).then(weight(a).total_cmp(&weight(b)))
+    };
     // Of equals, the first.
-    let worst = *found.iter().reduce(|worst, v| {
-        let worse = v.severity.cmp(&worst.severity).then(weight(v).total_cmp(&weight(worst))).is_gt();
-        if worse { v } else { worst }
-    })?;
+    let worst = *found.iter().reduce(|worst, v| if by_weight(v, worst).is_gt() { v } else { worst })?;
     let trials: BTreeSet<u32> = found.iter().filter_map(|v| v.trial).collect();
     let in_trials = match trials.len() {
         0 => String::new(),
@@ -81,7 +88,7 @@ fn group(checks: &[CheckResult], name: &str, ran: usize) -> Option<Grouped> {
     }
     let at_worst = same.shift_remove(&(worst.observed.as_str(), worst.severity)).unwrap_or_default();
     let mut others: Vec<Vec<&CheckResult>> = same.into_values().collect();
-    others.sort_by(|a, b| b[0].severity.cmp(&a[0].severity).then(weight(b[0]).total_cmp(&weight(a[0]))));
+    others.sort_by(|a, b| by_weight(b[0], a[0]));
     let at = |all: &[&CheckResult]| FoundAt {
         severity: all[0].severity,
         places: places(all, ran > 1),
@@ -156,6 +163,7 @@ impl Grouped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{PhaseResult, TrialResult};
 
     fn found(trial: u32, phase: &str, severity: Severity, weight: f64) -> CheckResult {
         CheckResult {
@@ -172,6 +180,12 @@ mod tests {
         }
     }
 
+    fn of(checks: &[CheckResult]) -> (Vec<Grouped>, Vec<String>) {
+        let load = PhaseResult { name: "load".into(), loads: true, ..PhaseResult::default() };
+        let trial = TrialResult { phases: vec![load], ..TrialResult::default() };
+        grouped(&RunResult { checks: checks.to_vec(), trials: vec![trial], ..RunResult::default() })
+    }
+
     #[test]
     fn a_check_says_once_what_is_wrong_in_how_many_trials_and_where_it_is_worst() {
         let mut all = vec![
@@ -181,7 +195,7 @@ mod tests {
             found(3, "load", Severity::Caution, 1.0),
             found(4, "mixed", Severity::Pass, 0.0),
         ];
-        let (groups, passed) = grouped(&all);
+        let (groups, passed) = of(&all);
         let [group] = &groups[..] else { panic!("{groups:?}") };
         assert_eq!(group.severity, Severity::Caution);
         assert_eq!(
@@ -190,13 +204,18 @@ mod tests {
         );
         let others: Vec<&str> = group.others.iter().map(|other| other.observed.as_str()).collect();
         assert_eq!((others, passed), (vec!["3 % failed", "1 % failed", "90 % failed"], vec![]));
+        // A load is worse only if it is more severe.
+        all.push(found(4, "load", Severity::Caution, 50.0));
+        assert_eq!(of(&all).0[0].worst.observed, "7 % failed");
+        all.push(found(4, "load", Severity::Invalid, 0.0));
+        assert_eq!(of(&all).0[0].worst.observed, "0 % failed");
         // The same at one place is one finding.
         all.retain(|v| v.severity != Severity::Pass && v.phase.as_deref() == Some("mixed"));
         all.iter_mut().for_each(|v| (v.severity, v.observed, v.weight) = (Severity::Note, "slow".into(), None));
-        let (groups, _) = grouped(&all);
+        let (groups, _) = of(&all);
         assert_eq!(groups[0].in_words(), "in all 3 trials; sqlite workers=1 mixed (trials 1, 2, 3): slow");
         all[2].phase = Some("load".into());
-        let (groups, _) = grouped(&all);
+        let (groups, _) = of(&all);
         assert_eq!(groups[0].worst_in_words(), "sqlite workers=1 mixed and 1 other place: slow");
     }
 
@@ -207,7 +226,7 @@ mod tests {
         let mut passed = found(1, "mixed", Severity::Pass, 0.0);
         passed.check = "misses".into();
         all.push(passed);
-        let (groups, passed) = grouped(&all);
+        let (groups, passed) = of(&all);
         let names: Vec<&str> = groups.iter().map(|group| group.check.as_str()).collect();
         assert_eq!((names, passed), (vec!["errors", "too-short"], vec!["misses".to_owned()]));
         // One trial needs no number.
