@@ -396,14 +396,30 @@ pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) 
 /// The type of the keys in another program's collection. MongoDB orders keys by type first: if the first and the last
 /// have the same type, all do.
 async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
-    let first = key_at(desk, database, name, 1).await?;
-    let last = key_at(desk, database, name, -1).await?;
-    if first != last {
-        return Err(StoreError::NotSupported(format!(
-            "the keys (`_id`) of `{database}.{name}` have several types, and Storebench can read only one of them"
-        )));
+    let refused = |told: String| {
+        let told = format!("the keys (`_id`) of `{database}.{name}` {told}; Storebench reads collections whose keys are");
+        StoreError::NotSupported(format!("{told} all text, all object ids or all integers"))
+    };
+    let Some(first) = key_at(desk, database, name, 1).await? else { return Ok(KeyKind::Text) };
+    let last = key_at(desk, database, name, -1).await?.unwrap_or(first);
+    match (kind_of(first), kind_of(last)) {
+        (Some(one), Some(other)) if one == other => Ok(one),
+        _ if first == last => Err(refused(format!("have the type {}", bson::type_name(first)))),
+        _ => {
+            let (first, last) = (bson::type_name(first), bson::type_name(last));
+            Err(refused(format!("have several types: the first is {first}, the last {last}")))
+        }
     }
-    Ok(first)
+}
+
+/// How keys of a BSON type are written as text. `None` if they cannot be.
+fn kind_of(kind: u8) -> Option<KeyKind> {
+    match kind {
+        bson::STRING => Some(KeyKind::Text),
+        bson::OBJECT_ID => Some(KeyKind::ObjectId),
+        bson::INT32 | bson::INT64 => Some(KeyKind::Integer),
+        _ => None,
+    }
 }
 
 /// Whether a collection or view has a collation, which then determines the order of its text.
@@ -422,8 +438,8 @@ async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<
     Ok(found.iter().filter_map(|document| Members::of(document).ok()).any(collated))
 }
 
-/// The type of the first key in ascending (1) or descending (-1) order.
-async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> Result<KeyKind, StoreError> {
+/// The BSON type of the first key in ascending (1) or descending (-1) order. `None` without documents.
+async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> Result<Option<u8>, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "find", name);
         bson::nested(out, DOCUMENT, "filter", |_| {});
@@ -433,20 +449,14 @@ async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> 
         bson::boolean(out, "singleBatch", true);
     };
     let first = desk.all(database, &format!("read `{database}.{name}`"), command).await?;
-    let Some(document) = first.first() else { return Ok(KeyKind::Text) };
+    let Some(document) = first.first() else { return Ok(None) };
     match Members::of(document).ok().and_then(|document| document.get(KEY)).map(|value| value.kind) {
         // A document without a key sorts first.
         None => Err(StoreError::NotSupported(format!(
             "documents of `{database}.{name}` have no `_id`, which Storebench needs; keep it in the pipeline of \
              the view, or name the collection behind the view"
         ))),
-        Some(bson::STRING) => Ok(KeyKind::Text),
-        Some(bson::OBJECT_ID) => Ok(KeyKind::ObjectId),
-        Some(bson::INT32 | bson::INT64) => Ok(KeyKind::Integer),
-        Some(_) => Err(StoreError::NotSupported(format!(
-            "unsupported type of the keys (`_id`) of `{database}.{name}`; expected text, object ids or \
-             integers"
-        ))),
+        kind => Ok(kind),
     }
 }
 
