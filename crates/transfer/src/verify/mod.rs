@@ -24,7 +24,7 @@ use crate::error::TransferError;
 use crate::source::Split;
 use hash::{Odd, Seen};
 use passes::Passes;
-use sums::{BUCKETS, Sums};
+use sums::{BUCKETS, Sums, bucket};
 
 /// Most keys listed as differing.
 const NAMED: usize = 20;
@@ -116,16 +116,15 @@ pub(crate) fn verify(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Verification, BTreeSet<u32>), TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
-    let (mut report, mut changed, mut differ) = (Verification::default(), Odd::default(), BTreeSet::new());
+    let (mut report, mut changed) = (Verification::default(), Odd::default());
+    let mut unlike: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut done = 0;
     passes.compare(&mut |compared| {
         report.written += compared.written;
         report.found += compared.found;
         changed += compared.changed;
-        if !compared.unequal.is_empty() {
-            differ.insert(compared.split);
-        }
         for (bucket, written, found) in compared.unequal {
+            unlike.entry(compared.split).or_default().push(bucket);
             ours.add_to(bucket, written);
             theirs.add_to(bucket, found);
         }
@@ -137,12 +136,18 @@ pub(crate) fn verify(
     let unequal = ours.unequal(&theirs);
     report.unequal_buckets = unequal.len() as u64;
     let at_once = (BUCKETS as u64 * HELD / report.written.max(1)).clamp(1, BUCKETS as u64) as usize;
-    for buckets in unequal.chunks(at_once) {
-        name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?;
+    let mut wrong = BTreeSet::new();
+    let mut rest = unequal.chunks(at_once);
+    for buckets in rest.by_ref() {
+        wrong.append(&mut name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?);
         if report.differing.len() >= NAMED {
             break;
         }
     }
+    // What was not looked at may be wrong. Where keys only expired, nothing is.
+    wrong.extend(rest.flatten());
+    let differ = unlike.into_iter().filter(|(_, buckets)| buckets.iter().any(|at| wrong.contains(at)));
+    let differ = differ.map(|(split, _)| split).collect();
     // Sums alone do not decide: of a key written twice with different documents, only one is found.
     report.equal = report.differing.is_empty();
     // Others may have expired since they were counted.
@@ -179,13 +184,14 @@ pub(crate) fn interrupted() -> TransferError {
     TransferError::Target("interrupted during verification; use --resume to verify again".into())
 }
 
-/// Reads some buckets again, key by key, and lists the keys that differ.
+/// Reads some buckets again, key by key, and lists the keys that differ. Returns their buckets.
 fn name_keys(
     passes: &dyn Passes,
     target: &dyn Target,
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
-) -> Result<(), TransferError> {
+) -> Result<BTreeSet<usize>, TransferError> {
+    let mut wrong = BTreeSet::new();
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     // When the last document of a key may have expired, in seconds since 1970.
@@ -237,6 +243,7 @@ fn name_keys(
             }
             (Some(_), Some(_)) => "differs",
         };
+        wrong.insert(bucket(key));
         if report.differing.len() < NAMED {
             let lost = match (written.get(key), found.get(key)) {
                 (Some(written), Some(found)) if !target.deleted() => why(written, found),
@@ -245,7 +252,7 @@ fn name_keys(
             report.differing.push(Differing { key: key.clone(), what: format!("{what}{lost}") });
         }
     }
-    Ok(())
+    Ok(wrong)
 }
 
 /// Describes the values that stores often change and that differ here; they are the most likely reason.
@@ -318,6 +325,29 @@ mod tests {
         // It was written again, to stay.
         let report = verified_with_expiry(&[("a", "{}", past), ("a", "{}", None)], "");
         assert!(!report.equal && report.expired == 0, "{report:?}");
+    }
+
+    /// Otherwise a resume would copy them again, to live anew.
+    #[test]
+    fn parts_whose_records_only_expired_do_not_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let splits = [0, 1].map(|number| Split { number, part: Part::File { file: number }, bytes: None });
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, "").unwrap();
+        let stop = Stop::new();
+        let differing = |second: Option<Timestamp>| {
+            for (number, key, gone) in [(0, "a", Some(Timestamp::UNIX_EPOCH)), (1, "b", second)] {
+                let mut spool = Spool::create(folder.path(), number).unwrap();
+                spool.add(key, hash::seen(key, b"{}", &[], true), gone).unwrap();
+                spool.end().unwrap();
+            }
+            let (shape, format) = (Shape::carried_by("_id"), Format::Jsonl);
+            let target = FileTarget { place: path.clone().into(), folder: false, format, shape };
+            let here = passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 1, stop: &stop };
+            verify(&here, &target, &mut |_| {}).unwrap().1
+        };
+        assert_eq!(differing(None), [1].into());
+        assert_eq!(differing(Some(Timestamp::UNIX_EPOCH)), [].into());
     }
 
     #[test]
