@@ -17,14 +17,13 @@ mod distinct;
 #[doc(hidden)]
 pub mod fit;
 mod permutation;
-mod rng;
 mod seen;
 mod stream;
 mod zipf;
 
+pub use crate::random::Rng;
 pub use distinct::Distinct;
 pub use permutation::Permutation;
-pub use rng::Rng;
 pub use seen::Seen;
 pub use stream::{KeyError, KeyStream, MAX_KEYS, Ownership};
 pub use zipf::Zipf;

@@ -190,7 +190,7 @@ fn a_healthy_register_is_never_accused() {
 #[test]
 fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused() {
     for defect in [Defect::LosesWrites, Defect::StaleReads, Defect::Resurrects] {
-        let seeds = 300;
+        let seeds = 2_000;
         let accused = (0..seeds).map(|seed| simulate(seed, defect)).filter(|o| o.misread + o.broken > 0).count();
         // A few seeds escape: those with everything in flight all the time, so that no state is required.
         assert!(accused > seeds as usize * 8 / 10, "{defect:?}: only {accused} of {seeds}");
