@@ -143,7 +143,7 @@ fn worth(found: &Answer, layout: Layout) -> String {
         Severity::Caution => "33",
         Severity::Note | Severity::Pass => "32",
     };
-    let said = paragraph("", "", &found.worth, layout.width);
+    let said = paragraph("", "", &found.trust, layout.width);
     said.lines().map(|line| layout.paint.with(colour, line) + "\n").collect()
 }
 

@@ -70,9 +70,9 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     let most = 1 + rng.below(16) as usize;
     let longest = 1 + rng.below(200);
     let unknown_share = rng.below(2) * rng.below(8);
-    let mut book = Book::new(seed, keys, None);
+    let mut book = TrialLedger::new(seed, keys, None);
     book.loaded(0, keys);
-    let mut ledger = book.lend(1, &[keys]).remove(0);
+    let mut ledger = book.split(1, &[keys]).remove(0);
     // The states of each key, oldest first.
     let mut history: Vec<Vec<KeyState>> = vec![vec![KeyState::version(0)]; keys as usize];
     let mut flying: Vec<Sent> = Vec::new();
@@ -198,9 +198,9 @@ fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused
 }
 
 fn loaded() -> Ledger {
-    let mut book = Book::new(7, 10, None);
+    let mut book = TrialLedger::new(7, 10, None);
     book.loaded(0, 10);
-    book.lend(1, &[10]).remove(0)
+    book.split(1, &[10]).remove(0)
 }
 
 const KEY: Key = (0, 7);

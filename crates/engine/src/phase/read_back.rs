@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
-use crate::ledger::{Book, FoundAtKey, Key};
+use crate::ledger::{FoundAtKey, Key, TrialLedger};
 use crate::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
@@ -24,7 +24,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The keys to read, and how many of them were never written: all written keys, and a sample of the others of each
 /// collection. Each part of a run reads its own keys, because only it knows what was written there.
-fn keys(book: &Book, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
+fn keys(book: &TrialLedger, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
     let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
     keys.sort_unstable();
     let written = keys.len();
@@ -63,7 +63,7 @@ pub(super) fn read_back(
     catalog: &Catalog,
     clock: &RealClock,
     (stop, gone): (&Stop, &dyn Fn() -> bool),
-    book: &mut Book,
+    book: &mut TrialLedger,
 ) -> LedgerReport {
     let options = SessionOptions {
         durability: plan.guarantees.durability,

@@ -14,8 +14,8 @@ use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
 use super::silence::Silence;
 use super::stop::Stop;
-use super::team::{Gate, Member, Outbox, Snapshot};
-use crate::ledger::Book;
+use super::team::{Member, Outbox, Snapshot, StartGate};
+use crate::ledger::TrialLedger;
 use crate::measure::{
     Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder,
     ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
@@ -58,7 +58,7 @@ pub struct Written {
     /// New documents, by position of the collection: their numbers are taken.
     pub inserted: Vec<u64>,
     /// What was acknowledged.
-    pub book: Book,
+    pub book: TrialLedger,
     /// By position of the collection: whether all of its documents are there, because they were loaded and nothing was
     /// deleted since.
     pub complete: Vec<bool>,
@@ -108,7 +108,7 @@ pub fn run_phase(
     let versions_above = plan.versions_above.max(*highest);
     let plan = Arc::new(PhasePlan { followed, versions_above, ..plan.clone() });
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
-    let gate = Arc::new(Gate::default());
+    let gate = Arc::new(StartGate::default());
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
     phase_stop.after_faults(book.faults_so_far());
@@ -120,7 +120,7 @@ pub fn run_phase(
     let (snapshots, received) = mpsc::channel();
     let mut lent = if plan.ledger {
         let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
-        book.lend(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
+        book.split(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
     } else {
         Vec::new()
     };

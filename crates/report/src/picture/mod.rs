@@ -15,7 +15,7 @@ mod spans;
 use indexmap::IndexSet;
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::{Panel, Span, panels, spans};
+use storebench_results::side_by_side::{Panel, Span, panels, spans};
 
 use curves::Curve;
 use faults::FaultPanel;

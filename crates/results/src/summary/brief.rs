@@ -7,10 +7,10 @@ use indexmap::IndexMap;
 use super::{Layout, opening, worth};
 use crate::RunResult;
 use crate::answer::answer;
-use crate::beside::brief_table;
 use crate::claims::ClaimVerdict;
 use crate::human::{bytes, count, plural};
 use crate::lines::{facts as in_lines, paragraph};
+use crate::side_by_side::brief_table;
 
 /// The fewest columns of the table, whatever the width.
 const FEWEST_COLUMNS: usize = 3;

@@ -6,8 +6,8 @@ use storebench_study::workload::{short_names, shown_value};
 
 use super::Layout;
 use crate::answer::enough;
-use crate::beside::with_width;
 use crate::human::{digits, rate, ratio};
+use crate::side_by_side::with_width;
 use crate::sweep::{is_parallel, is_spent, value_in_words};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;

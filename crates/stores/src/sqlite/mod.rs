@@ -10,7 +10,6 @@
 //!
 //! `none` is refused: SQLite passes every commit to the operating system.
 
-mod asked;
 mod errors;
 mod file;
 mod indexes;
@@ -20,6 +19,7 @@ mod sample;
 mod session;
 mod sql;
 mod statements;
+mod study_queries;
 mod theirs;
 mod transactions;
 

@@ -343,7 +343,8 @@ mod tests {
             }
             let (shape, format) = (Shape::carried_by("_id"), Format::Jsonl);
             let target = FileTarget { place: path.clone().into(), folder: false, format, shape };
-            let here = passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 1, stop: &stop };
+            let here =
+                passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 1, stop: &stop };
             verify(&here, &target, &mut |_| {}).unwrap().1
         };
         assert_eq!(differing(None), [1].into());

@@ -15,21 +15,21 @@ pub const BYTES_PER_KEY: u64 = 112;
 
 /// The ledger of a trial. A phase borrows it, split into one ledger per writer.
 #[derive(Debug, Clone)]
-pub struct Book {
+pub struct TrialLedger {
     ground: Arc<Ground>,
     entries: HashMap<Key, Entry>,
     /// Faults so far.
     faults: u32,
 }
 
-impl Default for Book {
+impl Default for TrialLedger {
     /// An empty book that follows every key.
     fn default() -> Self {
         Self::new(0, 0, Some(1.0))
     }
 }
 
-impl Book {
+impl TrialLedger {
     /// An empty book for a study of `documents` documents. It follows a `share` (0 to 1) of the keys. Without a share
     /// it follows all keys, or a sample of about [`MAX_KEYS`].
     pub fn new(seed: u64, documents: u64, share: Option<f64>) -> Self {
@@ -77,7 +77,7 @@ impl Book {
 
     /// Splits off one ledger per writer of a phase. Writer `w` owns the indexes whose remainder modulo `writers` is
     /// `w`. Documents that earlier phases inserted (at or above `counts`) no longer have a writer and stay here.
-    pub fn lend(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
+    pub fn split(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
         let mut lent: Vec<Ledger> = (0..writers).map(|_| Ledger::new(Arc::clone(&self.ground), self.faults)).collect();
         self.entries.retain(|key, entry| {
             let owned = counts.get(key.0).is_some_and(|count| key.1 < *count);
@@ -136,14 +136,14 @@ mod tests {
     use super::super::{Fate, Misread};
     use super::*;
 
-    fn book(documents: u64) -> Book {
-        let mut book = Book::new(7, documents, None);
+    fn book(documents: u64) -> TrialLedger {
+        let mut book = TrialLedger::new(7, documents, None);
         book.loaded(0, documents);
         book
     }
 
-    fn one(book: &mut Book) -> Ledger {
-        book.lend(1, &[1_000]).remove(0)
+    fn one(book: &mut TrialLedger) -> Ledger {
+        book.split(1, &[1_000]).remove(0)
     }
 
     const KEY: Key = (0, 7);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn phases_hand_on_what_was_acknowledged_to_whoever_owns_the_key() {
         let mut book = book(10);
-        let mut two = book.lend(2, &[10]);
+        let mut two = book.split(2, &[10]);
         for index in 0..10 {
             let writer = &mut two[(index % 2) as usize];
             writer.sent((0, index), v(5));
@@ -182,7 +182,7 @@ mod tests {
             }
         }
         book.take_back(two);
-        let three = book.lend(3, &[10]);
+        let three = book.split(3, &[10]);
         for index in 0..10 {
             let owner = &three[(index % 3) as usize];
             let entry = owner.entries().find(|(key, _)| key.1 == index).unwrap().1;
@@ -195,11 +195,11 @@ mod tests {
     #[test]
     fn documents_that_were_inserted_stay_in_the_book() {
         let mut book = book(10);
-        let mut lent = book.lend(1, &[10]);
+        let mut lent = book.split(1, &[10]);
         lent[0].inserts((0, 10), v(0));
         lent[0].acknowledged((0, 10), v(0));
         book.take_back(lent);
-        assert_eq!(book.lend(1, &[10])[0].entries().count(), 0);
+        assert_eq!(book.split(1, &[10])[0].entries().count(), 0);
         assert_eq!(book.entry((0, 10)).fate(&FoundAtKey::Nothing), Fate::Lost);
         assert_eq!(book.entry((0, 11)).fate(&FoundAtKey::Nothing), Fate::Unknown);
         assert_eq!(book.entry((0, 9)).fate(&FoundAtKey::Nothing), Fate::Lost, "loaded and never written since");
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn at_scale_a_sample_is_followed() {
-        let mut many = Book::new(1, MAX_KEYS * 100, None);
+        let mut many = TrialLedger::new(1, MAX_KEYS * 100, None);
         let ledger = one(&mut many);
         let kept = (0..100_000).filter(|i| ledger.keeps((0, *i))).count();
         assert!((800..1_200).contains(&kept), "{kept}");
-        let half = Book::new(1, 10, Some(0.5));
+        let half = TrialLedger::new(1, 10, Some(0.5));
         assert!((half.share() - 0.5).abs() < 1e-9);
         assert_eq!(book(10).share(), 1.0);
     }

@@ -22,25 +22,25 @@ pub(crate) struct Awaited {
 }
 
 /// One connection, with at most one operation.
-pub(super) struct Line {
+pub(super) struct PooledConnection {
     pub(super) link: Link<Awaited>,
     /// Whether its node no longer accepts writes.
     stale: bool,
 }
 
 /// Connections to one node, each borrowed for an operation and returned. A broken connection reconnects by itself.
-pub(super) struct Lane {
+pub(super) struct NodeConnections {
     pub(super) limits: Hello,
-    pub(super) lines: Vec<Line>,
+    pub(super) connections: Vec<PooledConnection>,
     /// Lines that are up and free. The most recently used one is taken first.
     pub(super) idle: Vec<usize>,
-    /// Places of operations that wait for a line.
+    /// Places of operations that wait for a connection.
     pub(super) waiting: VecDeque<usize>,
     /// Lines with a message that has not been written yet.
     pub(super) dirty: Vec<usize>,
 }
 
-impl Lane {
+impl NodeConnections {
     /// Opens `wanted` connections.
     ///
     /// # Errors
@@ -55,59 +55,59 @@ impl Lane {
         let finder = &target.finder;
         let (first, limits) = finder.connect(role, timeout).await?;
         let others = try_join_all((1..wanted).map(|_| finder.connect(role, timeout))).await?;
-        let line = |connection: Connection| {
+        let pooled = |connection: Connection| {
             let again = again(Arc::clone(target), move |target| async move {
                 Ok(target.finder.connect(role, timeout).await?.0.into_stream())
             });
-            Line { link: Link::connected(connection.into_stream(), again, 1, timeout), stale: false }
+            PooledConnection { link: Link::connected(connection.into_stream(), again, 1, timeout), stale: false }
         };
-        let mut lines = vec![line(first)];
-        lines.extend(others.into_iter().map(|(connection, _)| line(connection)));
-        let idle = (0..lines.len()).rev().collect();
-        Ok(Self { limits, lines, idle, waiting: VecDeque::new(), dirty: Vec::new() })
+        let mut connections = vec![pooled(first)];
+        connections.extend(others.into_iter().map(|(connection, _)| pooled(connection)));
+        let idle = (0..connections.len()).rev().collect();
+        Ok(Self { limits, connections, idle, waiting: VecDeque::new(), dirty: Vec::new() })
     }
 
-    /// Writes the messages queued on its lines.
+    /// Writes the messages queued on its connections.
     pub(super) fn flush(&mut self) {
-        while let Some(line) = self.dirty.pop() {
-            self.lines[line].link.flush();
+        while let Some(connection) = self.dirty.pop() {
+            self.connections[connection].link.flush();
         }
     }
 
-    /// Returns the line of an operation that has ended. `elsewhere`: its node no longer accepts writes, so all
+    /// Returns the connection of an operation that has ended. `elsewhere`: its node no longer accepts writes, so all
     /// connections are replaced by ones to the node that does.
-    pub(super) fn give_back(&mut self, line: usize, elsewhere: bool) {
-        if elsewhere && !self.lines[line].stale {
-            self.lines.iter_mut().for_each(|line| line.stale = true);
+    pub(super) fn give_back(&mut self, connection: usize, elsewhere: bool) {
+        if elsewhere && !self.connections[connection].stale {
+            self.connections.iter_mut().for_each(|connection| connection.stale = true);
             for idle in std::mem::take(&mut self.idle) {
                 self.replace(idle);
             }
         }
-        match self.lines[line].stale {
-            true => self.replace(line),
-            false => self.idle.push(line),
+        match self.connections[connection].stale {
+            true => self.replace(connection),
+            false => self.idle.push(connection),
         }
     }
 
-    /// Takes back the line of an abandoned operation, whose answer may still arrive.
-    pub(super) fn take_back(&mut self, line: usize) {
-        self.dirty.retain(|dirty| *dirty != line);
-        let sent = self.lines[line].link.pipe.lose().any(|(_, sent)| sent);
-        match sent || self.lines[line].stale {
-            true => self.replace(line),
-            false => self.idle.push(line),
+    /// Takes back the connection of an abandoned operation, whose answer may still arrive.
+    pub(super) fn take_back(&mut self, connection: usize) {
+        self.dirty.retain(|dirty| *dirty != connection);
+        let sent = self.connections[connection].link.pipe.lose().any(|(_, sent)| sent);
+        match sent || self.connections[connection].stale {
+            true => self.replace(connection),
+            false => self.idle.push(connection),
         }
     }
 
-    /// Drops a line that is no longer up from the lists.
-    pub(super) fn forget(&mut self, line: usize) {
-        self.idle.retain(|idle| *idle != line);
-        self.dirty.retain(|dirty| *dirty != line);
-        self.lines[line].stale = false;
+    /// Drops a connection that is no longer up from the lists.
+    pub(super) fn forget(&mut self, connection: usize) {
+        self.idle.retain(|idle| *idle != connection);
+        self.dirty.retain(|dirty| *dirty != connection);
+        self.connections[connection].stale = false;
     }
 
-    fn replace(&mut self, line: usize) {
-        self.lines[line].stale = false;
-        self.lines[line].link.replace();
+    fn replace(&mut self, connection: usize) {
+        self.connections[connection].stale = false;
+        self.connections[connection].link.replace();
     }
 }
