@@ -327,7 +327,7 @@ mod tests {
         assert!(!report.equal && report.expired == 0, "{report:?}");
     }
 
-    /// Otherwise a resume would copy them again, to live anew.
+    /// Otherwise a resume would copy them again, with a new time to live.
     #[test]
     fn parts_whose_records_only_expired_do_not_differ() {
         let folder = tempfile::tempdir().unwrap();
