@@ -67,7 +67,7 @@ pub use failures::in_one_line;
 pub use phases::{Width, widths};
 
 /// The phases that the answer covers, the main one first.
-pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
+pub fn phases_told(result: &RunResult) -> Vec<String> {
     let first = phases::first(result);
     let told = phases::told(result).into_iter().filter(|phase| Some(phase) != first.as_ref());
     first.clone().into_iter().chain(told.collect::<Vec<_>>()).collect()

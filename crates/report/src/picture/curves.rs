@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_results::answer::answer;
+use storebench_results::answer::phases_told;
 use storebench_results::human::rate;
 use storebench_results::stats::Estimate;
 use storebench_results::{FactorSweep, RunResult};
@@ -32,18 +32,23 @@ pub(super) struct Curve<'a> {
     without: Vec<&'a str>,
 }
 
-/// The factors of the figure that the answer is about. All lines of a factor are at the same values of the others: those
+/// The factors of the phases that the answer is about. All lines of a factor are at the same values of the others: those
 /// that most stores have, and of these the first in the plan.
 pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
-    let told = answer(result).phase.unwrap_or_default();
+    let phases = phases_told(result);
     let factors: IndexSet<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
     let stores: IndexSet<&str> = result.configurations.iter().map(|of| of.store.as_str()).collect();
-    let usable = |swept: &&FactorSweep| {
-        let known = swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count();
-        swept.figure.starts_with(&format!("{told}.")) && known >= FEWEST_VALUES
-    };
     let mut curves = Vec::new();
-    for factor in factors {
+    for (phase, factor) in phases.iter().flat_map(|phase| factors.iter().map(move |factor| (phase, *factor))) {
+        // A setting of another phase is not asked about here.
+        let own = factor.strip_prefix("phases.").and_then(|rest| rest.split_once('.')).map(|(own, _)| own);
+        if own.is_some_and(|own| own != phase && phases.iter().any(|other| other == own)) {
+            continue;
+        }
+        let usable = |swept: &&FactorSweep| {
+            let known = swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count();
+            swept.figure.starts_with(&format!("{phase}.")) && known >= FEWEST_VALUES
+        };
         let swept: Vec<&FactorSweep> =
             result.sweeps.iter().filter(|swept| swept.factor == factor).filter(usable).collect();
         let Some(figure) = swept.first().map(|swept| swept.figure.as_str()) else { continue };
@@ -68,10 +73,18 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
             others.iter().map(|(path, value)| format!("{}={}", short_name(path), shown_value(value))).collect();
         let others = values.join(", ");
         let without = stores.iter().copied().filter(|store| of.iter().all(|swept| swept.store != *store)).collect();
-        let title = format!("by {}", short_name(factor));
-        curves.push(Curve { what: format!("{told}: {unit} per second"), title, others, of, without });
+        let what = format!("{phase}: {unit} per second");
+        curves.push(Curve { what, title: format!("by {}", short_name(factor)), others, of, without });
     }
     curves.truncate(MOST_CURVES);
+    // The first line names what all curves show. If that is not the same, each curve names its own.
+    if curves.iter().any(|curve| curve.what != curves[0].what) {
+        for curve in &mut curves {
+            let phase = curve.what.split_once(':').map_or("", |(phase, _)| phase);
+            curve.title = format!("{phase} {}", curve.title);
+            curve.what = "documents or operations per second".to_owned();
+        }
+    }
     curves
 }
 

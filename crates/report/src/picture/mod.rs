@@ -200,6 +200,27 @@ mod tests {
         drawn_with(&run, &["no answer for 700 ms<"]);
     }
 
+    /// One curve for each phase that the answer is about, such as import and export.
+    #[test]
+    fn each_phase_that_a_factor_varies_has_a_curve() {
+        let mut run = run();
+        let mut load = run.sweeps[0].clone();
+        let last = load.sweep.curve[1].clone();
+        load.sweep.curve.push(storebench_results::sweep::SweptValue { value: 100.0, ..last });
+        let mut mixed = load.clone();
+        (mixed.factor, mixed.figure) = ("phases.mixed.workers".into(), "mixed.throughput".into());
+        // What the batches of the load change in `mixed` is not asked about.
+        let beside = storebench_results::FactorSweep { figure: "mixed.throughput".into(), ..load.clone() };
+        run.sweeps = vec![load, beside, mixed];
+        for trial in &mut run.trials {
+            trial.values.insert("phases.mixed.workers".into(), 2.into());
+        }
+        drawn_with(&run, &["documents or operations per second", ">load by batch<", ">mixed by workers<"]);
+        assert!(!picture(&run).unwrap().contains("mixed by batch"));
+        run.sweeps.truncate(1);
+        drawn_with(&run, &["load: documents per second", ">by batch<"]);
+    }
+
     #[test]
     fn limits_are_drawn_against_rates() {
         let mut run = run();

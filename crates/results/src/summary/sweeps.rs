@@ -42,7 +42,7 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
                 value_in_words(value.value),
                 value.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
                 speed_up.map_or_else(String::new, ratio),
-                value.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
+                value.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| with_width(digits, e)),
             ]);
         }
         out.push_str(&layout.table(&table));
