@@ -332,9 +332,9 @@ impl Store for MongoStore {
                 "Storebench makes all tries itself and does not use the server's retryable writes.",
                 "A collection whose documents may expire has a sparse TTL index. It does not include documents without an \
                  expiry.",
-                "FerretDB 1 has no TTL indexes, so that documents cannot expire; no $sample, so that keys are drawn while \
-                 all are read; no arrays within arrays and no member names with dots. Its updates are not atomic. With about \
-                 50 updates in flight it stands still, for good.",
+                "FerretDB 1 has no TTL indexes, so documents cannot expire. It has no $sample, so sampling keys reads all of \
+                 them. It takes no arrays within arrays and no member names with dots. Its updates are not atomic. With \
+                 about 50 updates in flight it hangs permanently.",
                 "Transactions need a replica set or a sharded cluster. One whose connection was lost is aborted on another; if \
                  that fails too, the server aborts it after a minute.",
                 "nx-27017 cannot replace documents of bytes, and answers with error code 8.",

@@ -178,7 +178,8 @@ impl Store for SqliteStore {
 
     fn capabilities(&self) -> Capabilities {
         let os = if self.settings.journal == "wal" {
-            "synchronous=NORMAL: each commit is written to the log, which is synced only at checkpoints"
+            "synchronous=NORMAL: each commit is written to the log, which is synced only at checkpoints (with \
+             journal=delete: synchronous=OFF; a power failure may damage the file)"
         } else {
             "synchronous=OFF: each commit is written to the file, but nothing is synced; a power failure may damage \
              the file"
