@@ -98,7 +98,7 @@ drivers: ## Compile each driver without the others
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: msrv
-msrv: ## Compile everything with the oldest Rust that Cargo.toml promises
+msrv: ## Check the workspace with the oldest Rust that Cargo.toml promises
 	rustup toolchain install $(MSRV) --profile minimal --no-self-update
 	$(CARGO) +$(MSRV) check --workspace --all-targets --locked --target-dir "$${CARGO_TARGET_DIR:-target}/msrv"
 

@@ -21,7 +21,7 @@ pub(crate) fn seed_of(name: &str, seed: u64) -> u64 {
 
 /// A small, fast, seeded generator: wyrand (Wang Yi, public domain), 64 bits of state, period 2^64. The same seed gives
 /// the same numbers on every machine. All generators are at different points of one period, so two of them could overlap:
-/// of 64 that draw 2^40 numbers each, with a probability of 1 to 4,000. Not cryptographic.
+/// of 64 that draw 2^40 numbers each, with a probability of 1 in 4,000. Not cryptographic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rng(u64);
 

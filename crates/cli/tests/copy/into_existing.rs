@@ -200,7 +200,7 @@ fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
 }
 
 #[test]
-fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
+fn mongodb_s_own_types_go_from_one_existing_collection_to_another() {
     let server = Server::start("nx-27017");
     let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
     let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();

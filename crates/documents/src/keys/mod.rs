@@ -1,7 +1,7 @@
 //! Which document an operation touches: seeded, without tables, at the same cost for a thousand
 //! keys and for a billion.
 //!
-//! * [`Rng`] is the generator of each worker; [`Rng::stream`] makes any number of independent ones from one seed.
+//! * [`Rng`] is the generator of each worker; [`Rng::stream`] makes one for each worker from one seed.
 //!   [`mix64`](storebench_study::mix64) is the hash that mixes seeds and keys.
 //! * [`Permutation`] scatters `0..n` over itself, so that popular keys are not adjacent.
 //! * [`Zipf`] draws ranks by Zipf's law.

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn of_several_nodes_those_that_are_left_keep_it() {
-        let struck = |fault, nodes| FaultHit { fault, nodes, of: 3 };
+        let hit = |fault, nodes| FaultHit { fault, nodes, of: 3 };
         for (fault, nodes, expected) in [
             (FaultKind::Kill, 1, false),
             (FaultKind::Kill, 2, true),
@@ -141,13 +141,13 @@ mod tests {
             (FaultKind::PowerCut, 1, false),
             (FaultKind::Partition, 1, false),
         ] {
-            assert_eq!(struck(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
+            assert_eq!(hit(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
         }
         // One node of three has synced it, and the other two may continue without that node.
         for fault in [FaultKind::Kill, FaultKind::Pause, FaultKind::Partition] {
-            assert!(struck(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
+            assert!(hit(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
         }
-        assert!(!struck(FaultKind::DiskFull, 1).may_lose(Durability::FSYNC));
+        assert!(!hit(FaultKind::DiskFull, 1).may_lose(Durability::FSYNC));
     }
 
     #[test]

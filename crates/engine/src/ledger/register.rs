@@ -70,9 +70,9 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     let most = 1 + rng.below(16) as usize;
     let longest = 1 + rng.below(200);
     let unknown_share = rng.below(2) * rng.below(8);
-    let mut book = TrialLedger::new(seed, keys, None);
-    book.loaded(0, keys);
-    let mut ledger = book.split(1, &[keys]).remove(0);
+    let mut trial_ledger = TrialLedger::new(seed, keys, None);
+    trial_ledger.loaded(0, keys);
+    let mut ledger = trial_ledger.split(1, &[keys]).remove(0);
     // The states of each key, oldest first.
     let mut history: Vec<Vec<KeyState>> = vec![vec![KeyState::version(0)]; keys as usize];
     let mut flying: Vec<Sent> = Vec::new();
@@ -162,10 +162,10 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
         }
         now += rng.below(longest / 4 + 2);
     }
-    book.take_back([ledger]);
+    trial_ledger.take_back([ledger]);
     for key in 0..keys {
         let there = *history[key as usize].last().unwrap();
-        let fate = book.entry((0, key)).fate(&found(there));
+        let fate = trial_ledger.entry((0, key)).fate(&found(there));
         if fate.is_broken() {
             outcome.broken += 1;
             outcome.example.get_or_insert(format!("key {key}: {there} was read back: {fate:?}"));
@@ -198,9 +198,9 @@ fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused
 }
 
 fn loaded() -> Ledger {
-    let mut book = TrialLedger::new(7, 10, None);
-    book.loaded(0, 10);
-    book.split(1, &[10]).remove(0)
+    let mut trial_ledger = TrialLedger::new(7, 10, None);
+    trial_ledger.loaded(0, 10);
+    trial_ledger.split(1, &[10]).remove(0)
 }
 
 const KEY: Key = (0, 7);

@@ -125,7 +125,7 @@ pub(super) struct InFlight<C> {
     /// Free slots and since when, the longest free first.
     pub free: std::collections::VecDeque<(usize, u64)>,
     pub in_flight: usize,
-    /// InFlight that send again (a retry, or the second request of an operation), and when.
+    /// Slots that send again (a retry, or the second request of an operation), and when.
     pub again: Vec<(usize, u64)>,
     pub recorder: Box<Recorder>,
     /// The last reading of the clock.
@@ -286,7 +286,7 @@ impl<C: Clock> InFlight<C> {
     }
 
     /// Counts operations that are still in flight as unfinished, with their age, and drops them.
-    pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+    pub(super) fn count_unfinished_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
         let waiting: Vec<usize> = self.again.drain(..).map(|(slot, _)| slot).collect();
         for slot in 0..self.slots.len() {
             // The last try of an operation that waits for a retry was not applied.

@@ -597,7 +597,7 @@ impl<C: Clock> WorkerCore<C> {
 
     fn give_up_in_flight(&mut self) {
         let now = self.slots.last_ns;
-        self.slots.censor_in_flight(now, &mut self.abandoned);
+        self.slots.count_unfinished_in_flight(now, &mut self.abandoned);
     }
 
     /// Until when to wait. At `wake_at_ns` the sessions have something to do without any I/O.

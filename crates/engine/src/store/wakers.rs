@@ -25,7 +25,7 @@ impl WokenSlots {
         std::mem::swap(turn, &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A woken for this place.
+    /// The waker of this place.
     pub fn waker(self: &Arc<Self>, place: usize) -> Arc<SlotWaker> {
         Arc::new(SlotWaker { place, woken: AtomicBool::new(false), slots: Arc::clone(self) })
     }
@@ -44,7 +44,7 @@ impl SlotWaker {
         self.woken.load(Ordering::Acquire)
     }
 
-    /// Called when a poll looks at the place: later wakes ring again.
+    /// Called when a poll looks at the place: later wake-ups notify the session again.
     pub fn reset(&self) {
         self.woken.store(false, Ordering::Release);
     }

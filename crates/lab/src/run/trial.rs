@@ -194,7 +194,7 @@ impl Session<'_> {
                 result.trials[at].sampled = sampled;
                 // A server may report its version only after a first request.
                 result.trials[at].version = configuration.store.describe().version;
-                self.written = Written { book: self.book(configuration), ..Written::default() };
+                self.written = Written { trial_ledger: self.trial_ledger(configuration), ..Written::default() };
                 for position in 0..configuration.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
@@ -282,7 +282,7 @@ impl Session<'_> {
     }
 
     /// An empty ledger, if a phase of this configuration keeps one.
-    fn book(&self, configuration: &Configuration) -> TrialLedger {
+    fn trial_ledger(&self, configuration: &Configuration) -> TrialLedger {
         if !configuration.operations().any(|plan| plan.ledger) {
             return TrialLedger::default();
         }

@@ -32,7 +32,7 @@ impl Drop for Caller {
             closed.map(drop).map_err(|error| said(py, &error))
         });
         if let Some(Err(why)) = closed {
-            // CallEvent when the store is closed.
+            // Told when the store is closed.
             self.class.unclosed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         }
     }

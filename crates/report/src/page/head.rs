@@ -42,7 +42,7 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                     @if let Some(question) = &of.run.question { p.question { (question) } }
                     div.answer {
                         p.found { (said.found) }
-                        p.worth { (badge(said.severity)) " " (said.trust) }
+                        p.trust { (badge(said.severity)) " " (said.trust) }
                         (invalid(of))
                     }
                     @if let Some(picture) = picture::for_page(of) { figure.headline { (PreEscaped(picture)) } }

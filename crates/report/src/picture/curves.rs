@@ -19,11 +19,13 @@ pub(super) const LONGEST_STORE: usize = 14;
 /// Fewer values make no curve.
 const FEWEST_VALUES: usize = 3;
 
-/// The curves of one factor.
+/// The curves of one factor in one phase.
 pub(super) struct Curve<'a> {
     /// What they show: `insert: documents per second`.
     pub(super) what: String,
-    /// `by batch`.
+    phase: String,
+    unit: &'static str,
+    /// `by batch`, or `load by batch` beside other phases.
     title: String,
     /// The values of the other factors.
     others: String,
@@ -39,7 +41,7 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
     let factors: IndexSet<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
     let stores: IndexSet<&str> = result.configurations.iter().map(|of| of.store.as_str()).collect();
     let mut curves = Vec::new();
-    for (phase, factor) in phases.iter().flat_map(|phase| factors.iter().map(move |factor| (phase, *factor))) {
+    for (factor, phase) in factors.iter().flat_map(|factor| phases.iter().map(move |phase| (*factor, phase))) {
         // A setting of another phase is not asked about here.
         let own = factor.strip_prefix("phases.").and_then(|rest| rest.split_once('.')).map(|(own, _)| own);
         if own.is_some_and(|own| own != phase && phases.iter().any(|other| other == own)) {
@@ -73,17 +75,25 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
             others.iter().map(|(path, value)| format!("{}={}", short_name(path), shown_value(value))).collect();
         let others = values.join(", ");
         let without = stores.iter().copied().filter(|store| of.iter().all(|swept| swept.store != *store)).collect();
-        let what = format!("{phase}: {unit} per second");
-        curves.push(Curve { what, title: format!("by {}", short_name(factor)), others, of, without });
+        let title = format!("by {}", short_name(factor));
+        curves.push(Curve { what: String::new(), phase: phase.clone(), unit, title, others, of, without });
     }
     curves.truncate(MOST_CURVES);
     // The first line names what all curves show. If that is not the same, each curve names its own.
-    if curves.iter().any(|curve| curve.what != curves[0].what) {
-        for curve in &mut curves {
-            let phase = curve.what.split_once(':').map_or("", |(phase, _)| phase);
-            curve.title = format!("{phase} {}", curve.title);
-            curve.what = "documents or operations per second".to_owned();
+    let differ = |of: for<'a> fn(&'a Curve<'_>) -> &'a str| curves.iter().any(|curve| of(curve) != of(&curves[0]));
+    let (phases, units) = (differ(|curve| curve.phase.as_str()), differ(|curve| curve.unit));
+    for curve in &mut curves {
+        if phases {
+            curve.title = format!("{} {}", curve.phase, curve.title);
         }
+        if units {
+            curve.title = format!("{}: {} per second", curve.title, curve.unit);
+        }
+        curve.what = match (phases, units) {
+            (true, true) => "documents or operations per second".to_owned(),
+            (true, false) => format!("{} per second", curve.unit),
+            (false, _) => format!("{}: {} per second", curve.phase, curve.unit),
+        };
     }
     curves
 }

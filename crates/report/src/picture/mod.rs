@@ -215,7 +215,14 @@ mod tests {
         for trial in &mut run.trials {
             trial.values.insert("phases.mixed.workers".into(), 2.into());
         }
-        drawn_with(&run, &["documents or operations per second", ">load by batch<", ">mixed by workers<"]);
+        drawn_with(
+            &run,
+            &[
+                "documents or operations per second",
+                ">load by batch: documents per second<",
+                ">mixed by workers: operations per second<",
+            ],
+        );
         assert!(!picture(&run).unwrap().contains("mixed by batch"));
         run.sweeps.truncate(1);
         drawn_with(&run, &["load: documents per second", ">by batch<"]);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use indexmap::IndexMap;
 
-use super::{Layout, opening, worth};
+use super::{Layout, opening, trust};
 use crate::RunResult;
 use crate::answer::answer;
 use crate::claims::ClaimVerdict;
@@ -50,7 +50,7 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
         let text = format!("Published claims: {}{why}.", told.join(", "));
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
-    out.push_str(&worth(&found, layout));
+    out.push_str(&trust(&found, layout));
     out
 }
 

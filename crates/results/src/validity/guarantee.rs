@@ -59,13 +59,13 @@ fn allowed_after(until: &[&PhaseResult], first: usize) -> Option<Allowed> {
         Some((name, name.parse::<Durability>().ok()?))
     });
     let of_phase = |(nth, phase): (usize, &&PhaseResult)| {
-        struck(phase).filter(|struck| nth >= first || struck.of > 1).collect::<Vec<_>>()
+        hits_of(phase).filter(|hit| nth >= first || hit.of > 1).collect::<Vec<_>>()
     };
-    let struck: Vec<FaultHit> = until.iter().enumerate().flat_map(of_phase).collect();
-    guarantees.flat_map(|guarantee| struck.iter().map(move |struck| (guarantee, *struck))).find_map(
-        |((name, durability), struck)| {
-            let allowed = || Allowed { durability: name.to_owned(), fault: struck.fault.name().to_owned() };
-            struck.may_lose(durability).then(allowed)
+    let hit: Vec<FaultHit> = until.iter().enumerate().flat_map(of_phase).collect();
+    guarantees.flat_map(|guarantee| hit.iter().map(move |hit| (guarantee, *hit))).find_map(
+        |((name, durability), hit)| {
+            let allowed = || Allowed { durability: name.to_owned(), fault: hit.fault.name().to_owned() };
+            hit.may_lose(durability).then(allowed)
         },
     )
 }
@@ -75,7 +75,7 @@ fn writes(phase: &PhaseResult) -> bool {
 }
 
 /// The faults of a phase, and a restart before it.
-fn struck(phase: &PhaseResult) -> impl Iterator<Item = FaultHit> {
+fn hits_of(phase: &PhaseResult) -> impl Iterator<Item = FaultHit> {
     let restarted = phase.restarted.as_ref().map(|_| FaultHit { fault: FaultKind::Restart, nodes: 1, of: 1 });
     let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some());
     let faults = faults.map(|of| FaultHit { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) });

@@ -47,7 +47,7 @@ pub(crate) struct Link<T> {
     refusal: Option<String>,
     woken: Arc<WakeFlag>,
     waker: Waker,
-    /// The waker that the woken wakes.
+    /// The waker that `woken` passes wake-ups to.
     listener: Option<Waker>,
 }
 
@@ -203,7 +203,7 @@ impl<T> Link<T> {
     }
 
     /// Makes [`Link::has_news`] true, so that the session comes back to this link.
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         self.woken.wake_by_ref();
     }
 

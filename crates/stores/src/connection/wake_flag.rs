@@ -25,7 +25,7 @@ impl WakeFlag {
 
     /// Whether it was woken since the last call.
     pub(super) fn take(&self) -> bool {
-        // Load first: usually the woken is not woken, and then nothing is written.
+        // Load first: usually the flag is not set, and then nothing is written.
         self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::AcqRel)
     }
 }

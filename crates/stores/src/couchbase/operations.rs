@@ -198,7 +198,7 @@ pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedRep
     }
 }
 
-/// Calls the SDK for one key: through the lost_nodes, with its errors and panics explained.
+/// Calls the SDK for one key, unless its node is lost. Errors and panics are explained.
 pub(super) async fn call<T>(
     context: &Context,
     kind: OpKind,

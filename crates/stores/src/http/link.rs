@@ -80,13 +80,13 @@ impl Link {
         self.woken.is_woken()
     }
 
-    /// Resets the woken before a poll. Later wake-ups ring it again.
+    /// Resets the waker before a poll. Later wake-ups set it again.
     pub(super) fn reset(&self) {
         self.woken.reset();
     }
 
     /// Makes the session poll this link.
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         self.waker.wake_by_ref();
     }
 
@@ -134,7 +134,7 @@ impl Link {
         if let LinkState::Open(wire) = &mut self.state
             && wire.send(cx).is_err()
         {
-            self.ring();
+            self.wake();
         }
     }
 

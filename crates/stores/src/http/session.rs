@@ -137,8 +137,8 @@ impl<D: Dialect> HttpSession<D> {
                 links.push(Link::new(links.len(), made, &slots));
             }
         }
-        // Makes the first poll register each link, so that it rings when it is closed.
-        links.iter().for_each(Link::ring);
+        // Makes the first poll register each link, so that it wakes the session when it is closed.
+        links.iter().for_each(Link::wake);
         Ok(Self {
             dialect,
             target,
@@ -340,7 +340,7 @@ impl<D: Dialect> HttpSession<D> {
             target.connect(timeout).await
         });
         link.state = LinkState::Connecting { coming, fresh };
-        link.ring();
+        link.wake();
     }
 
     fn connecting(&mut self, number: usize, out: &mut dyn Completions) {
@@ -350,7 +350,7 @@ impl<D: Dialect> HttpSession<D> {
             Poll::Ready(true) => {
                 (link.served, link.counted) = (false, false);
                 link.end();
-                link.ring();
+                link.wake();
                 self.idle.push(number);
             }
             Poll::Ready(false) => {

@@ -136,7 +136,7 @@ impl MongoStore {
     }
 
     /// Makes a control call.
-    fn at_desk<T>(
+    fn with_control<T>(
         &self,
         call: impl AsyncFnOnce(&mut ControlConnection<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -159,7 +159,7 @@ impl MongoStore {
         let mut builder = Builder { out: &mut message, collection: &collection, tails: &Tails::default() };
         let built = if explains { builder.explain_asked(&command) } else { builder.ask(&command) };
         built.map_err(refused)?;
-        self.at_desk(async |control| {
+        self.with_control(async |control| {
             let place = control.place();
             let answer = control.send(&mut message, PATIENCE).await?;
             let reply = answer.map_err(|told| match told.control(&place, "try a query") {
@@ -351,7 +351,7 @@ impl Store for MongoStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        self.at_desk(async |_| Ok(()))
+        self.with_control(async |_| Ok(()))
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
@@ -419,7 +419,7 @@ impl Store for MongoStore {
         if ready.read_only || ready.writes_theirs() {
             return Ok(true);
         }
-        self.at_desk(async |control| stats::settle(control, at_most).await)
+        self.with_control(async |control| stats::settle(control, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -429,7 +429,7 @@ impl Store for MongoStore {
                 "only writable collections that Storebench made can be compacted".into(),
             ));
         }
-        self.at_desk(async |control| {
+        self.with_control(async |control| {
             for collection in &ready.collections {
                 let command = |out: &mut Vec<u8>| {
                     bson::text(out, "compact", &collection.name);
@@ -443,12 +443,12 @@ impl Store for MongoStore {
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        self.at_desk(async |control| stats::read(control).await)
+        self.with_control(async |control| stats::read(control).await)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |control| stats::sample(control, &collection, at_most, seed).await)
+        self.with_control(async |control| stats::sample(control, &collection, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
@@ -486,7 +486,7 @@ impl Store for MongoStore {
         if !job::query_message(&mut builder, &request.op).map_err(|error| StoreError::BadUrl(error.to_string()))? {
             return Ok(None);
         }
-        self.at_desk(async |control| {
+        self.with_control(async |control| {
             let refused = |told: ServerError, place: String| told.control(&place, "explain the query");
             let reply = control.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, control.place()))?;
             stats::explanation(&reply).map(Some)
@@ -495,12 +495,12 @@ impl Store for MongoStore {
 
     fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |control| indexes::build(control, &collection.name, name, text).await)
+        self.with_control(async |control| indexes::build(control, &collection.name, name, text).await)
     }
 
     fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |control| indexes::drop(control, &collection.name, name, text).await)
+        self.with_control(async |control| indexes::drop(control, &collection.name, name, text).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -407,8 +407,8 @@ pub(super) async fn readable(
     Ok(collections)
 }
 
-/// The type of the keys in another program's collection. MongoDB orders keys by type first: if the first and the last
-/// have the same type, all do.
+/// The type of the keys in another program's collection. MongoDB orders keys by type first, and takes all numbers for one
+/// type. So if the first and the last have the same type, all do; a fraction between integers is found when it is read.
 async fn key_kind(control: &mut ControlConnection<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
     let refused = |told: String| {
         let told =

@@ -32,11 +32,11 @@ pub(super) struct PooledConnection {
 pub(super) struct NodeConnections {
     pub(super) limits: Hello,
     pub(super) connections: Vec<PooledConnection>,
-    /// Lines that are up and free. The most recently used one is taken first.
+    /// Connections that are up and free. The most recently used one is taken first.
     pub(super) idle: Vec<usize>,
     /// Places of operations that wait for a connection.
     pub(super) waiting: VecDeque<usize>,
-    /// Lines with a message that has not been written yet.
+    /// Connections with a message that has not been written yet.
     pub(super) dirty: Vec<usize>,
 }
 

@@ -49,7 +49,7 @@ struct Operation {
     given_up: Option<Instant>,
     collection: usize,
     node: usize,
-    /// Its connection within the node.
+    /// Its connection within those to the node.
     connection: Option<usize>,
     /// The next message, until a connection takes it.
     message: Vec<u8>,
@@ -59,8 +59,8 @@ pub(crate) struct MongoSession {
     shared: Shared,
     /// Draws revisions.
     revisions: fastrand::Rng,
-    /// First the node for writes, and for reads that must see them. Then the node for other reads, if it is another
-    /// one.
+    /// First the connections to the node for writes, and for reads that must see them. Then those to the node for
+    /// other reads, if it is another one.
     nodes: Vec<NodeConnections>,
     /// Connections per node.
     width: usize,
@@ -86,7 +86,7 @@ pub(super) fn now_ms() -> i64 {
 }
 
 impl MongoSession {
-    /// Takes nodes with equal numbers of connections.
+    /// Takes the connections to each node, equally many to each.
     pub(super) fn new(shared: Shared, nodes: Vec<NodeConnections>, timeout: Duration) -> Self {
         Self {
             shared,

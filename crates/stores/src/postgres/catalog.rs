@@ -4,7 +4,7 @@
 //! table and function that Storebench made. The comment of a table ends with its owner. Nothing is ever dropped with
 //! CASCADE.
 //!
-//! Wanted and removing take turns through an advisory lock of the schema. They do nothing if the schema has changed
+//! Making and removing take turns through an advisory lock of the schema. They do nothing if the schema has changed
 //! since the last look.
 
 use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several};

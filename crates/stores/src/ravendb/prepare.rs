@@ -1,4 +1,4 @@
-//! Wanted, keeping and removing what Storebench stores in a database.
+//! Making, keeping and removing what Storebench stores in a database.
 
 use std::time::{Duration, Instant};
 

@@ -90,16 +90,16 @@ impl Site for MemorySite<'_> {
     async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         let mut state = self.0.clone().unwrap_or_default();
         let mut current = Vec::with_capacity(wanted.collections.len());
-        for wanted in wanted.collections.iter().map(|planned| planned.layout) {
-            let collection = match state.known(&wanted.name) {
-                Some(found) if found.indexes == Indexes::new(&wanted.indexes) => Arc::clone(found),
-                Some(found) => Arc::new(found.reindexed(wanted).map_err(|e| {
-                    let name = &wanted.name;
+        for layout in wanted.collections.iter().map(|planned| planned.layout) {
+            let collection = match state.known(&layout.name) {
+                Some(found) if found.indexes == Indexes::new(&layout.indexes) => Arc::clone(found),
+                Some(found) => Arc::new(found.reindexed(layout).map_err(|e| {
+                    let name = &layout.name;
                     StoreError::Failed(format!("memory: collection `{name}` could not be indexed: {}", e.message))
                 })?),
-                None => Arc::new(Collection::new(wanted)),
+                None => Arc::new(Collection::new(layout)),
             };
-            state.known.retain(|known| known.name != wanted.name);
+            state.known.retain(|known| known.name != layout.name);
             state.known.push(Arc::clone(&collection));
             current.push(collection);
         }
