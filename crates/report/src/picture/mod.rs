@@ -214,6 +214,8 @@ mod tests {
         run.sweeps = vec![load, beside, mixed];
         for trial in &mut run.trials {
             trial.values.insert("phases.mixed.workers".into(), 2.into());
+            trial.searches.clear();
+            trial.phases.iter_mut().for_each(|phase| phase.limits.clear());
         }
         drawn_with(
             &run,
