@@ -94,6 +94,14 @@ drivers: ## Compile each driver without the others
 	for driver in $(DRIVERS); do \
 		$(CARGO) clippy -p storebench-stores --no-default-features --features $$driver --locked -- -D warnings || exit; done
 
+# The oldest Rust that Cargo.toml promises.
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+.PHONY: msrv
+msrv: ## Check the workspace with the oldest Rust that Cargo.toml promises
+	rustup toolchain install $(MSRV) --profile minimal --no-self-update
+	$(CARGO) +$(MSRV) check --workspace --all-targets --locked --target-dir "$${CARGO_TARGET_DIR:-target}/msrv"
+
 .PHONY: soak
 soak: drivers ## Run the tests that take too long for `make test`, and keep the results
 	scripts/soak.sh --workspace --locked

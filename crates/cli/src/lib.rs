@@ -6,9 +6,9 @@ mod args;
 mod bench_flags;
 mod bench_study;
 mod built_in;
-mod called;
 mod endpoints;
 mod failure;
+mod in_process;
 mod jsonl;
 mod listing;
 mod output;
@@ -33,7 +33,7 @@ use clap::{Command, CommandFactory as _, Parser as _};
 
 use storebench_lab::space::raise_open_files;
 
-pub use called::{Interrupter, Outcome, Provided, Told, call};
+pub use in_process::{CallEvent, Interrupter, Outcome, Provided, call};
 pub use verbs::copy_read::Reading;
 pub use verbs::copy_tasks::check_server;
 

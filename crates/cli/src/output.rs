@@ -5,15 +5,15 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use serde::Serialize;
 use storebench_results::summary::{Layout, WIDTH};
 
-use crate::called;
 use crate::failure::Failure;
+use crate::in_process;
 
 /// Maximum width of a text, in columns.
 const WIDEST: usize = 160;
 
 /// Prints a text to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    if called::print(text) {
+    if in_process::print(text) {
         return Ok(());
     }
     let mut out = io::stdout().lock();
@@ -39,7 +39,7 @@ pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, F
 /// The layout of text on stdout. A terminal sets the width, and gets colours unless `NO_COLOR` is set. In a file or a
 /// pipe, the layout is always the same.
 pub(crate) fn layout() -> Layout {
-    if called::is_called() || !io::stdout().is_terminal() {
+    if in_process::is_called() || !io::stdout().is_terminal() {
         return Layout::plain();
     }
     let columns = terminal_size::terminal_size_of(io::stdout()).map_or(WIDTH, |(width, _)| usize::from(width.0));

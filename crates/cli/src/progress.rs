@@ -11,7 +11,7 @@ use storebench_engine::{Event, Observer};
 use storebench_results::human;
 use storebench_transfer::Progress as Copied;
 
-use crate::called::{self, Told};
+use crate::in_process::{self, CallEvent};
 
 /// The shortest time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ impl Progress {
     /// Progress on stderr, unless `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         let place = match (quiet, std::io::stderr().is_terminal()) {
-            _ if called::is_called() => ProgressTo::Caller,
+            _ if in_process::is_called() => ProgressTo::Caller,
             (true, _) => ProgressTo::Quiet,
             (_, true) => ProgressTo::Bars,
             _ => ProgressTo::Lines,
@@ -238,7 +238,7 @@ impl Phase {
             ProgressTo::Caller => {
                 let of = self.bar.length().filter(|length| *length > 0);
                 let share = of.map(|length| (position as f64 / length as f64).min(1.0));
-                called::tell(|| Told::Progress { what: self.bar.prefix(), share, text });
+                in_process::tell(|| CallEvent::Progress { what: self.bar.prefix(), share, text });
             }
         }
     }
@@ -301,7 +301,7 @@ impl Observer for Progress {
 
 /// Writes a line to stderr. An unreadable stderr is not an error.
 pub(crate) fn line(text: &str) {
-    if called::tell(|| Told::Message(text.to_owned())) {
+    if in_process::tell(|| CallEvent::Message(text.to_owned())) {
         return;
     }
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -7,13 +7,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use storebench_engine::Stop;
 use storebench_results::exit::INTERRUPTED;
 
-use crate::called;
 use crate::failure::Failure;
+use crate::in_process;
 
 /// Calls [`Stop::ask`] on the first SIGINT or SIGTERM, and exits the process on the second. If another program calls the
 /// verb, signals are its concern.
 pub(crate) fn ask_on_interrupt(stop: &Arc<Stop>) -> Result<(), Failure> {
-    if called::interrupts(stop) {
+    if in_process::interrupts(stop) {
         return Ok(());
     }
     let before = Arc::new(AtomicBool::new(false));

@@ -15,12 +15,14 @@ const SHORT_NAMES: [&str; 7] = ["none", "os", "fsync", "majority", "stale-ok", "
 pub(crate) fn page() -> Result<String, Failure> {
     let listed = schemes().iter().map(list).collect::<Result<Vec<_>, _>>()?;
     let mut out = INTRODUCTION.to_owned();
-    out += "\n## Supported operations\n\n`yes`: the store supports it; `made`: the driver emulates it, as listed below; `-`: refused.\n";
+    out += "\n## Supported operations\n\n`yes`: the store supports it; `made`: the driver emulates it, as listed below; `-`: refused. With `ordered=yes`, Redis has `prefix` and `scan`.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &operations(&group);
     }
-    out += "\n## What an acknowledged write survives\n\nThe sections below list the settings of each level. Storebench refuses the other levels.\n";
+    out += "\n## What an acknowledged write survives\n\nThe sections below list the settings of each level, without options and before a server is asked. An option or a server \
+             may add levels: RavenDB with `replicas=N`, Couchbase without replicas (`fsync`), more standbys or members. \
+             Storebench refuses all others.\n";
     for group in columns(&listed) {
         out += "\n";
         out += &guarantees("durability", &group, |can| can.durability.keys().collect());
@@ -41,6 +43,8 @@ pub(crate) fn page() -> Result<String, Failure> {
         for (name, meaning) in &shared {
             out += &format!("| `{name}=` | {} |\n", cell(meaning));
         }
+        out += "\nCouchbase takes `tls_ca` only, and memcached no option of TLS. RavenDB logs in by `tls_cert` and `tls_key`, not by \
+                user and password.\n";
     }
     for s in &listed {
         out += &section(s, |name, meaning| shared.get(name) == Some(&meaning));

@@ -12,8 +12,8 @@ use storebench_results::TasksResult;
 use storebench_study::workload::CopyDirection;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    Packing, Shape, Sink, Source, Split, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError,
-    Verb, ViewSource, copy,
+    Packing, RecordOp, Shape, Sink, Source, Split, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions,
+    TransferError, ViewSource, copy,
 };
 
 use crate::jsonl::{Form, Keys, LinesError, write_lines};
@@ -139,7 +139,7 @@ fn perform(
         sink,
         splits: Some(splits),
         shape: &Shape::carried_by(KEY_MEMBER),
-        op: Verb::Upsert.name(),
+        op: RecordOp::Upsert.name(),
         parallel: request.tasks,
         docs_per_s: None,
         bytes_per_s: None,

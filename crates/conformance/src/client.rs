@@ -162,10 +162,10 @@ impl Client {
         let runtime = self.runtime.take();
         let within = runtime.as_ref().map(tokio::runtime::Runtime::enter);
         let rests = (0..100).any(|_| {
-            let bell = Arc::new(Bell::default());
-            let waker = Waker::from(Arc::clone(&bell));
+            let woken = Arc::new(WakeFlag::default());
+            let waker = Waker::from(Arc::clone(&woken));
             let _ = self.session().poll(&mut Context::from_waker(&waker), answers);
-            !bell.0.load(Ordering::Relaxed)
+            !woken.0.load(Ordering::Relaxed)
         });
         drop(within);
         self.runtime = runtime;
@@ -371,9 +371,9 @@ async fn finish_reactor(
 
 /// Whether it was woken.
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::DocumentError;
-use super::random::{Random, seed_of};
+use super::random::{Rng, seed_of};
 use super::reader::LineReader;
 
 /// Bytes of seeded sentences: large enough to vary, small enough to stay in a core's cache.
@@ -34,7 +34,7 @@ impl Corpus {
     /// Sentences of random words from a seeded vocabulary. Earlier words of the vocabulary occur more often.
     pub(crate) fn sentences(seed: u64) -> Self {
         let words = vocabulary(seed);
-        let mut rng = Random::new(seed_of("sentences", seed), 0, 0);
+        let mut rng = Rng::of(seed_of("sentences", seed), 0, 0);
         let mut text = Vec::with_capacity(SENTENCES_BYTES + 256);
         let mut starts = vec![0];
         while text.len() < SENTENCES_BYTES {
@@ -138,7 +138,7 @@ impl Corpus {
 
     /// Appends exactly `n` bytes of text.
     #[inline]
-    pub(crate) fn write_text(&self, n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
         let mut rest = n;
         while rest > 0 {
             let take = rest.min(PIECE);
@@ -156,7 +156,7 @@ impl Corpus {
 
     /// A random range of `count` consecutive sentences or lines.
     #[inline]
-    fn run(&self, count: u64, rng: &mut Random) -> std::ops::Range<usize> {
+    fn run(&self, count: u64, rng: &mut Rng) -> std::ops::Range<usize> {
         let units = self.starts.len() - 1;
         let count = (count as usize).min(units);
         let first = rng.below((units - count) as u64 + 1) as usize;
@@ -166,12 +166,12 @@ impl Corpus {
     }
 
     /// Bytes that [`Self::write_sentences`] appends.
-    pub(crate) fn sentences_len(&self, count: u64, rng: &mut Random) -> usize {
+    pub(crate) fn sentences_len(&self, count: u64, rng: &mut Rng) -> usize {
         if self.lines { self.lines_len(count, rng) } else { self.run(count, rng).len() }
     }
 
     /// Appends `count` consecutive sentences; with a text file, `count` random lines.
-    pub(crate) fn write_sentences(&self, count: u64, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_sentences(&self, count: u64, rng: &mut Rng, out: &mut Vec<u8>) {
         if self.lines {
             self.write_lines(count, rng, out);
         } else {
@@ -181,12 +181,12 @@ impl Corpus {
     }
 
     /// Bytes that [`Self::write_lines`] appends.
-    pub(crate) fn lines_len(&self, count: u64, rng: &mut Random) -> usize {
+    pub(crate) fn lines_len(&self, count: u64, rng: &mut Rng) -> usize {
         (0..count).map(|_| self.run(1, rng).len()).sum::<usize>() + 2 * count.saturating_sub(1) as usize
     }
 
     /// Appends `count` random lines, joined by an escaped line feed.
-    pub(crate) fn write_lines(&self, count: u64, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_lines(&self, count: u64, rng: &mut Rng, out: &mut Vec<u8>) {
         for i in 0..count {
             if i > 0 {
                 out.extend_from_slice(b"\\n");
@@ -197,12 +197,12 @@ impl Corpus {
     }
 
     /// Bytes that [`Self::write_words`] appends.
-    pub(crate) fn words_len(&self, count: u64, rng: &mut Random) -> usize {
+    pub(crate) fn words_len(&self, count: u64, rng: &mut Rng) -> usize {
         (0..count).map(|_| pick(&self.words, rng).len()).sum::<usize>() + count.saturating_sub(1) as usize
     }
 
     /// Appends `count` words, separated by spaces.
-    pub(crate) fn write_words(&self, count: u64, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_words(&self, count: u64, rng: &mut Rng, out: &mut Vec<u8>) {
         for i in 0..count {
             if i > 0 {
                 out.push(b' ');
@@ -225,7 +225,7 @@ impl Corpus {
 /// Draws a word; earlier words of the vocabulary are more likely. Two nested draws give rank k a probability of about
 /// ln(n / k) / n.
 #[inline]
-fn pick<'a>(words: &'a [Box<str>], rng: &mut Random) -> &'a str {
+fn pick<'a>(words: &'a [Box<str>], rng: &mut Rng) -> &'a str {
     let cap = rng.below(words.len() as u64) + 1;
     &words[rng.below(cap) as usize]
 }
@@ -237,7 +237,7 @@ fn vocabulary(seed: u64) -> Vec<Box<str>> {
     ];
     const VOWELS: &[&str] = &["a", "e", "i", "o", "u", "ea", "ai", "ou", "ie"];
     const CODAS: &[&str] = &["", "", "", "n", "r", "s", "t", "l", "nd", "st", "ck", "m", "ng"];
-    let mut rng = Random::new(seed_of("vocabulary", seed), 0, 0);
+    let mut rng = Rng::of(seed_of("vocabulary", seed), 0, 0);
     let mut seen = std::collections::HashSet::new();
     let mut words = Vec::with_capacity(VOCABULARY);
     while words.len() < VOCABULARY {

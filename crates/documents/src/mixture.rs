@@ -5,7 +5,7 @@
 //! texts. A compressor with a window of gigabytes therefore finds no more repetition than one with 32 KiB.
 
 use super::corpus::{Corpus, FILLER_BYTES};
-use super::random::Random;
+use super::random::Rng;
 
 /// Number of printable ASCII characters that JSON does not escape: 95 without `"` and `\`.
 pub(crate) const ASCII: usize = 93;
@@ -66,10 +66,10 @@ pub(crate) struct Mixture {
 const BLOCK: usize = 64;
 
 #[inline(always)]
-fn random_block(rng: &mut Random) -> [u8; BLOCK] {
+fn random_block(rng: &mut Rng) -> [u8; BLOCK] {
     let mut block = [0u8; BLOCK];
     for word in block.chunks_exact_mut(8) {
-        word.copy_from_slice(&rng.next().to_le_bytes());
+        word.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
     block
 }
@@ -86,7 +86,7 @@ fn write_blocks(mut n: usize, out: &mut Vec<u8>, mut block: impl FnMut() -> [u8;
 }
 
 #[inline]
-fn write_ascii(n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+fn write_ascii(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
     write_blocks(n, out, || {
         let mut block = random_block(rng);
         for byte in &mut block {
@@ -97,7 +97,7 @@ fn write_ascii(n: usize, rng: &mut Random, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn write_pairs(table: &[[u8; 2]; PAIRS], n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+fn write_pairs(table: &[[u8; 2]; PAIRS], n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
     write_blocks(n, out, || {
         let mut block = random_block(rng);
         for pair in block.chunks_exact_mut(2) {
@@ -110,7 +110,7 @@ fn write_pairs(table: &[[u8; 2]; PAIRS], n: usize, rng: &mut Random, out: &mut V
 
 /// Appends `n` random characters of the base64 alphabet.
 #[inline]
-pub(crate) fn write_base64(n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+pub(crate) fn write_base64(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     write_blocks(n, out, || {
         let mut block = random_block(rng);
@@ -125,13 +125,13 @@ impl Mixture {
     /// How many of `n` bytes are random. The share is rounded up or down at random, so that the mean is exact for short
     /// texts too.
     #[inline]
-    fn random_part(&self, n: usize, rng: &mut Random) -> usize {
+    fn random_part(&self, n: usize, rng: &mut Rng) -> usize {
         ((self.share * n as f64 + rng.unit()) as usize).min(n)
     }
 
     /// Appends exactly `n` bytes of text.
     #[inline]
-    pub(crate) fn write_text(&self, corpus: &Corpus, n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, corpus: &Corpus, n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
         let mut rest = n;
         while rest > 0 {
             let take = rest.min(FILLER_BYTES);
@@ -153,7 +153,7 @@ impl Mixture {
     }
 
     /// Appends `n` characters of the base64 alphabet.
-    pub(crate) fn write_base64(&self, n: usize, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_base64(&self, n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
         let mut rest = n;
         while rest > 0 {
             let take = rest.min(FILLER_BYTES);
@@ -190,7 +190,7 @@ mod tests {
                 let mixture = Mixture { share, characters: characters.clone() };
                 for n in [0, 1, 2, 3, 511, 512, 513, 5_000] {
                     let mut out = Vec::new();
-                    mixture.write_text(&corpus, n, &mut Random::new(n as u64, 0, 0), &mut out);
+                    mixture.write_text(&corpus, n, &mut Rng::of(n as u64, 0, 0), &mut out);
                     assert_eq!(out.len(), n);
                     std::str::from_utf8(&out).unwrap();
                 }

@@ -3,7 +3,7 @@
 use storebench_study::scramble;
 use storebench_study::workload::TimeForm;
 
-use super::random::Random;
+use super::random::Rng;
 
 /// Appends an integer, padded with zeros to `width` digits, at most 40.
 #[inline]
@@ -76,7 +76,7 @@ pub(crate) fn write_moment(seconds: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a timestamp in a form. `rng` gives the milliseconds.
-pub(crate) fn write_time(seconds: i64, form: TimeForm, rng: &mut Random, out: &mut Vec<u8>) {
+pub(crate) fn write_time(seconds: i64, form: TimeForm, rng: &mut Rng, out: &mut Vec<u8>) {
     write_moment(seconds, out);
     match form {
         TimeForm::Seconds => {}
@@ -100,7 +100,7 @@ fn write_hex(n: u64, digits: u32, out: &mut Vec<u8>) {
 /// 64 of its bits are a bijection of the index.
 pub(crate) fn write_uuid(seed: u64, index: u64, out: &mut Vec<u8>) {
     let unique = scramble(index ^ seed);
-    let rest = Random::new(seed, index, 1).next();
+    let rest = Rng::of(seed, index, 1).next_u64();
     write_hex(unique >> 32, 8, out);
     out.push(b'-');
     write_hex(unique >> 16 & 0xffff, 4, out);
@@ -116,7 +116,7 @@ pub(crate) fn write_uuid(seed: u64, index: u64, out: &mut Vec<u8>) {
 /// Appends 24 hexadecimal digits. Under one `seed`, each `index` gives different digits.
 pub(crate) fn write_hex_id(seed: u64, index: u64, out: &mut Vec<u8>) {
     write_hex(scramble(index ^ seed), 16, out);
-    write_hex(Random::new(seed, index, 1).next() & 0xffff_ffff, 8, out);
+    write_hex(Rng::of(seed, index, 1).next_u64() & 0xffff_ffff, 8, out);
 }
 
 #[cfg(test)]

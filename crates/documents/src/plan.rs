@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::corpus::Corpus;
 use super::escape;
+use super::keys::Permutation;
 use super::mixture::{self, Mixture};
 use super::numbers::{write_decimal, write_hex_id, write_i64, write_time, write_u64, write_uuid};
 use super::own::OwnFile;
 use super::picker::Picker;
-use super::random::{Permutation, Random};
+use super::random::Rng;
 use super::relation::Relation;
 use super::size::Sizes;
 use super::trace::Trace;
@@ -155,7 +156,7 @@ impl Numbers {
 
     /// Draws a number for document `index` of `count`.
     #[inline]
-    fn draw(&self, index: u64, count: u64, rng: &mut Random) -> i64 {
+    fn draw(&self, index: u64, count: u64, rng: &mut Rng) -> i64 {
         if let Some(within) = self.rising {
             // Documents that are inserted later have the last numbers.
             let index = index.min(count.saturating_sub(1));
@@ -319,20 +320,20 @@ impl<'a> Scope<'a> {
     /// The random stream of a field. It depends only on the index. Text that changes with the version uses a
     /// [`Self::text_stream`] derived from it.
     #[inline]
-    fn stream(&self, slot: &Slot) -> Random {
-        Random::new(self.plan.seed ^ slot.salt, self.index, 0)
+    fn stream(&self, slot: &Slot) -> Rng {
+        Rng::of(self.plan.seed ^ slot.salt, self.index, 0)
     }
 
     /// The random stream of one text. Takes exactly one number from `rng` for any version, so that values generated
     /// after the text stay the same.
     #[inline]
-    fn text_stream(&self, versioned: bool, rng: &mut Random) -> Random {
-        Random::new(rng.next(), if versioned { self.version } else { 0 }, 0)
+    fn text_stream(&self, versioned: bool, rng: &mut Rng) -> Rng {
+        Rng::of(rng.next_u64(), if versioned { self.version } else { 0 }, 0)
     }
 
     #[inline]
     fn has(&self, presence: &Presence) -> bool {
-        (Random::new(self.plan.seed ^ presence.salt, self.index, 0).next() >> 1 < presence.below) != presence.turned
+        (Rng::of(self.plan.seed ^ presence.salt, self.index, 0).next_u64() >> 1 < presence.below) != presence.turned
     }
 
     /// Appends the value of a slot: text escaped and without quotes.
@@ -405,7 +406,7 @@ impl<'a> Scope<'a> {
 
     /// Appends `n` bytes of text.
     #[inline]
-    pub(crate) fn write_text(&self, n: usize, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, n: usize, versioned: bool, rng: &mut Rng, out: &mut Vec<u8>) {
         let Some(corpus) = &self.plan.corpus else { return };
         match self.calibrated(versioned) {
             Some(mixture) => mixture.write_text(corpus, n, rng, out),
@@ -414,7 +415,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Appends one value as JSON.
-    fn make_json(&self, json: &Json, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
+    fn make_json(&self, json: &Json, versioned: bool, rng: &mut Rng, out: &mut Vec<u8>) {
         let quote: &[u8] = if json.quoted { b"\"" } else { b"" };
         out.extend_from_slice(quote);
         self.make(&json.of, versioned, rng, out);
@@ -422,7 +423,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Appends one value. Only `versioned` text is calibrated; text of keys and indexes is not.
-    fn make(&self, maker: &Maker, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
+    fn make(&self, maker: &Maker, versioned: bool, rng: &mut Rng, out: &mut Vec<u8>) {
         match maker {
             Maker::Template(parts) => self.write_parts(parts, out),
             Maker::Words(least, most) | Maker::Sentences(least, most) | Maker::Lines(least, most) => {
@@ -454,12 +455,12 @@ impl<'a> Scope<'a> {
                 write_number(maker, number, rng, out);
             }
             Maker::Choice(all) => {
-                let draw = rng.next();
+                let draw = rng.next_u64();
                 let at = all.partition_point(|(_, end)| *end < draw).min(all.len() - 1);
                 out.extend_from_slice(&all[at].0);
             }
             Maker::Bool(below) => {
-                let yes = rng.next() >> 1 < *below;
+                let yes = rng.next_u64() >> 1 < *below;
                 out.extend_from_slice(if yes { b"true" } else { b"false" });
             }
             Maker::List { open, close, of, length } => {
@@ -477,7 +478,7 @@ impl<'a> Scope<'a> {
             Maker::Object(members) => {
                 out.push(b'{');
                 for member in members {
-                    if member.below.is_some_and(|below| rng.next() >> 1 >= below) {
+                    if member.below.is_some_and(|below| rng.next_u64() >> 1 >= below) {
                         continue;
                     }
                     comma(out);
@@ -487,19 +488,19 @@ impl<'a> Scope<'a> {
                 out.push(b'}');
             }
             Maker::Any(all) => {
-                let draw = rng.next();
+                let draw = rng.next_u64();
                 let at = all.partition_point(|(_, end)| *end < draw).min(all.len() - 1);
                 self.make_json(&all[at].0, versioned, rng, out);
             }
             Maker::Nullable(below, json) => {
-                if rng.next() >> 1 < *below {
+                if rng.next_u64() >> 1 < *below {
                     return out.extend_from_slice(b"null");
                 }
                 self.make_json(json, versioned, rng, out);
             }
             Maker::Distinct(distinct) => {
                 let number = distinct.picker.pick(self.index, rng);
-                let rng = &mut Random::new(self.plan.seed ^ distinct.salt, number, 0);
+                let rng = &mut Rng::of(self.plan.seed ^ distinct.salt, number, 0);
                 match (&distinct.of, &distinct.code) {
                     // Evenly spread, so that they differ as far as there are enough.
                     (of @ (Maker::Integer(all) | Maker::Decimal { of: all, .. } | Maker::Time(all, _)), _) => {
@@ -538,14 +539,14 @@ impl<'a> Scope<'a> {
     }
 
     /// Appends `n` random bytes as base64 (RFC 4648, padded; the unused bits of the last group are 0).
-    fn write_bytes(&self, n: usize, versioned: bool, rng: &mut Random, out: &mut Vec<u8>) {
+    fn write_bytes(&self, n: usize, versioned: bool, rng: &mut Rng, out: &mut Vec<u8>) {
         let whole = n / 3 * 4;
         match self.calibrated(versioned) {
             Some(mixture) => mixture.write_base64(whole, rng, out),
             None => mixture::write_base64(whole, rng, out),
         }
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let draw = rng.next() as usize;
+        let draw = rng.next_u64() as usize;
         let six = |shift: u32, mask: usize| ALPHABET[draw >> shift & mask];
         match n % 3 {
             1 => out.extend_from_slice(&[six(0, 63), six(6, 48), b'=', b'=']),
@@ -564,7 +565,7 @@ impl<'a> Scope<'a> {
         let Some(sizes) = plan.sizes.as_ref().filter(|_| plan.fills > 0) else {
             return self.write_segments(&plan.segments, None, out);
         };
-        let mut rng = Random::new(plan.seed ^ super::size::SALT, self.index, 0);
+        let mut rng = Rng::of(plan.seed ^ super::size::SALT, self.index, 0);
         let size = sizes.of(self.index, &mut rng) as usize;
         let first = plan.segments.iter().position(|s| matches!(s, Segment::Fill(_))).unwrap_or(0);
         let (head, tail) = plan.segments.split_at(first);
@@ -583,7 +584,7 @@ impl<'a> Scope<'a> {
     }
 
     #[inline]
-    fn draw(&self, numbers: &Numbers, rng: &mut Random) -> i64 {
+    fn draw(&self, numbers: &Numbers, rng: &mut Rng) -> i64 {
         numbers.draw(self.index, self.plan.count, rng)
     }
 
@@ -615,7 +616,7 @@ impl<'a> Scope<'a> {
 
 /// Appends a number or a time as its maker writes it.
 #[inline]
-fn write_number(maker: &Maker, number: i64, rng: &mut Random, out: &mut Vec<u8>) {
+fn write_number(maker: &Maker, number: i64, rng: &mut Rng, out: &mut Vec<u8>) {
     match maker {
         Maker::Decimal { digits, .. } => write_decimal(number, *digits, out),
         Maker::Time(_, TimeForm::Date) => write_time(number.saturating_mul(86_400), TimeForm::Date, rng, out),

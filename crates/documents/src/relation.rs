@@ -7,8 +7,9 @@
 //! also has children of the other.
 
 use super::error::DocumentError;
-use super::random::{Permutation, mix};
+use super::keys::Permutation;
 use super::shares::Shares;
+use storebench_study::mix64;
 use storebench_study::units::Count;
 use storebench_study::workload::{Bin, FanOut};
 
@@ -104,7 +105,7 @@ impl Relation {
             most: runs.first().map_or(0, |r| r.fan_out),
             runs,
             scatter: Permutation::new(parents.count, parents.seed),
-            drawn: Permutation::new(rank, mix(parents.seed, DRAWN)),
+            drawn: Permutation::new(rank, mix64(parents.seed, DRAWN)),
         })
     }
 
@@ -120,7 +121,7 @@ impl Relation {
     /// The children of a parent, in order of their seq.
     #[inline]
     pub(crate) fn children_of(&self, parent: u64) -> std::ops::Range<u64> {
-        let rank = self.scatter.backward(parent);
+        let rank = self.scatter.inverse(parent);
         let at = self.runs.partition_point(|r| r.first_rank <= rank);
         match at.checked_sub(1).and_then(|at| self.runs.get(at)) {
             Some(run) if rank - run.first_rank < run.parents => {

@@ -1,7 +1,7 @@
 //! How many parents have how many children. Divides the bins of a relation into groups of parents with equal fan-out,
 //! for the actual number of parents.
 
-use super::random::mix;
+use storebench_study::mix64;
 use storebench_study::units::Count;
 use storebench_study::workload::Bin;
 
@@ -31,7 +31,7 @@ impl Rounding {
     fn new(count: u64, written: u64, parent_seed: u64) -> Self {
         let whole = u128::from(written) * PARTS;
         // 32 bits, because with more the product could exceed 128 bits.
-        let draw = u128::from(mix(parent_seed, OFFSET) >> 32);
+        let draw = u128::from(mix64(parent_seed, OFFSET) >> 32);
         Self { count, written, offset: (whole * draw) >> 32 }
     }
 

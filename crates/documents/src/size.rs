@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::DocumentError;
-use super::random::{Random, seed_of};
+use super::random::{Rng, seed_of};
 use super::reader::LineReader;
 use super::trace::Trace;
 use storebench_study::workload::Size;
@@ -69,7 +69,7 @@ impl Sizes {
 
     /// The size of a document, drawn from that document's stream.
     #[inline]
-    pub(crate) fn of(&self, index: u64, rng: &mut Random) -> u64 {
+    pub(crate) fn of(&self, index: u64, rng: &mut Rng) -> u64 {
         match self {
             Self::Uniform(min, max) => rng.within(*min, *max),
             Self::Lognormal { median, sigma, min, max } => {
@@ -92,7 +92,7 @@ fn quantiles(file: &Path, path: &str) -> Result<Vec<u64>, DocumentError> {
     let mut reader =
         LineReader::open(file).map_err(|e| wrong(None, &format!("cannot be opened: {e}; check the path")))?;
     let (mut line, mut kept, mut seen) = (Vec::new(), Vec::new(), 0u64);
-    let mut rng = Random::new(seed_of("like", 0), 0, 0);
+    let mut rng = Rng::of(seed_of("like", 0), 0, 0);
     while reader.next(&mut line).map_err(|e| wrong(Some(reader.line()), &format!("cannot be read: {e}")))? {
         if line.is_empty() {
             continue;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn draw(sizes: &Sizes, n: u64) -> Vec<u64> {
-        (0..n).map(|i| sizes.of(i, &mut Random::new(77, i, 0))).collect()
+        (0..n).map(|i| sizes.of(i, &mut Rng::of(77, i, 0))).collect()
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) fn read_run(path: PathBuf) -> PyResult<String> {
     serde_json::to_string(&opened(&path)?).map_err(failed)
 }
 
-/// What a run says, as JSON: its `question`, what was `found`, what that is `worth`, what the factors `change`, and the
+/// What a run says, as JSON: its `question`, what was `found`, how far to `trust` it, what the factors `change`, and the
 /// `severity` of its checks.
 #[pyfunction]
 pub(crate) fn said(path: PathBuf) -> PyResult<String> {
@@ -36,7 +36,7 @@ pub(crate) fn said(path: PathBuf) -> PyResult<String> {
     let said = serde_json::json!({
         "question": result.run.question,
         "found": found.found,
-        "worth": found.worth,
+        "trust": found.trust,
         "changes": found.changes,
         "severity": found.severity,
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use storebench_cli::{Interrupter, Provided, Told};
+use storebench_cli::{CallEvent, Interrupter, Provided};
 
 use crate::provided::{PyMeeting, PyTasks};
 
@@ -83,8 +83,10 @@ pub(crate) fn call(
         let heard = py.detach(|| told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
         let shown = match (heard, &tell) {
             (Err(RecvTimeoutError::Disconnected), _) => break,
-            (Ok(Told::Message(text)), Some(tell)) => tell.call1(py, (text,)).map(drop),
-            (Ok(Told::Progress { what, share, text }), Some(tell)) => tell.call1(py, ((what, share, text),)).map(drop),
+            (Ok(CallEvent::Message(text)), Some(tell)) => tell.call1(py, (text,)).map(drop),
+            (Ok(CallEvent::Progress { what, share, text }), Some(tell)) => {
+                tell.call1(py, ((what, share, text),)).map(drop)
+            }
             _ => Ok(()),
         };
         // Ctrl-C raises an exception here, or while `tell` runs.

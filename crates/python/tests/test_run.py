@@ -66,7 +66,7 @@ def test_histograms_have_every_operation(short: storebench.Run) -> None:
 
 
 def test_a_run_says_what_it_found(short: storebench.Run) -> None:
-    assert short.answer and short.worth
+    assert short.answer and short.trust
     names = {check.name for check in short.checks}
     assert {"too-short", "client-saturated"} <= names
     assert "storebench.Run" in repr(short)

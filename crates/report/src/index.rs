@@ -6,8 +6,8 @@ use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::figures_of_answer;
 use storebench_results::human::{digits, duration, plural, rate};
+use storebench_results::side_by_side::figures_of_answer;
 use storebench_results::validity::Severity;
 
 use crate::page::head::badge;

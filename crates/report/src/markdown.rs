@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::{configurations_beside, operations};
+use storebench_results::side_by_side::{configuration_tables, operations};
 use storebench_results::table::escaped;
 use storebench_results::times;
 use storebench_results::validity::grouped;
@@ -30,7 +30,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
         let _ = writeln!(out, "_{}_\n", escaped(question));
     }
     let changes = said.changes.iter().map(|change| escaped(change) + " ").collect::<String>();
-    let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.worth));
+    let _ = writeln!(out, "**{}** {changes}{}\n", escaped(&said.found), escaped(&said.trust));
     let (groups, passed) = grouped(of);
     for group in &groups {
         let _ = writeln!(out, "- {} **{}**: {}", group.severity, group.check, escaped(&group.in_words()));
@@ -38,7 +38,7 @@ fn of_run(out: &mut String, of: &RunResult, name: &str) {
     if !passed.is_empty() {
         let _ = writeln!(out, "- pass: {}", passed.join(", "));
     }
-    let tables = configurations_beside(of);
+    let tables = configuration_tables(of);
     for table in &tables {
         let _ = writeln!(out, "\n**{}**\n", escaped(&table.phase));
         out.push_str(&table.table.markdown(escaped));

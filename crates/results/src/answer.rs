@@ -22,8 +22,8 @@ mod limits;
 mod phases;
 mod standings;
 mod stores;
+mod trust;
 mod words;
-mod worth;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Answer {
     /// What each factor changes: one sentence for each store and phase.
     pub changes: Vec<String>,
     /// How far the checks support the answer.
-    pub worth: String,
+    pub trust: String,
     /// The worst severity of the checks.
     pub severity: Severity,
     /// The phase that the answer is about, or the first of several.
@@ -49,14 +49,14 @@ pub struct Answer {
 
 /// The answer of a run, which may still be in progress.
 pub fn answer(result: &RunResult) -> Answer {
-    let (worth, severity) = worth::worth(result);
+    let (trust, severity) = trust::trust(result);
     let (found, all_told) = found(result);
     let changes = if all_told { Vec::new() } else { enough::changes(result, &phases::told(result)) };
     let named_once = |text: String| words::named_once(&text);
     Answer {
         found: named_once(found),
         changes: changes.into_iter().map(named_once).collect(),
-        worth,
+        trust,
         severity,
         phase: phases::first(result),
     }
@@ -67,7 +67,7 @@ pub use failures::in_one_line;
 pub use phases::{Width, widths};
 
 /// The phases that the answer covers, the main one first.
-pub(crate) fn phases_told(result: &RunResult) -> Vec<String> {
+pub fn phases_told(result: &RunResult) -> Vec<String> {
     let first = phases::first(result);
     let told = phases::told(result).into_iter().filter(|phase| Some(phase) != first.as_ref());
     first.clone().into_iter().chain(told.collect::<Vec<_>>()).collect()

@@ -186,10 +186,12 @@ fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     .collect()
 }
 
-/// Whether documents per second describe these phases, rather than operations per second. That holds for loads, copies,
-/// and operations on several documents. Every table and sentence uses this function.
+/// Whether documents per second describe these phases, rather than operations per second. That holds for loads and
+/// copies, and for operations on several documents, unless they come at a given rate, which counts operations. Tables
+/// and sentences use this function; costs count documents in either case.
 pub fn in_documents<'a>(phases: impl IntoIterator<Item = &'a PhaseResult>) -> bool {
-    phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || phase.ops.values().any(is_bulk))
+    let bulk = |phase: &PhaseResult| phase.rate.is_none() && phase.ops.values().any(is_bulk);
+    phases.into_iter().any(|phase| phase.loads || phase.tasks.is_some() || bulk(phase))
 }
 
 /// Whether operations have several documents, so that documents per second say more. Rows of queries are no documents, and

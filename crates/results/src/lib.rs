@@ -4,7 +4,6 @@
 //! them: [configurations], [checks](validity), [costs](cost), [claims], a [summary], a [comparison](compare).
 
 pub mod answer;
-pub mod beside;
 pub mod bottleneck;
 pub mod claims;
 mod comparability;
@@ -22,12 +21,13 @@ pub mod lines;
 pub mod merge;
 mod own_delay;
 pub mod plan;
-pub mod power;
+pub mod rounds_needed;
 mod run_folder;
 mod same_answers;
 #[cfg(test)]
 mod same_rounds_tests;
 mod series;
+pub mod side_by_side;
 pub mod stats;
 pub mod summary;
 mod sums;

@@ -155,8 +155,8 @@ mod tests {
         near(open(&short, 17 * SECOND, 0.99), 6e6);
         near(open(&samples(&[10_000_000; 600], 400), 23 * SECOND, 0.5), 10e6);
         // 45 of each 50 ms.
-        let squeezed = samples(&[45_000_000; 100], 0);
-        assert!(open(&squeezed, 5 * SECOND, 0.5).unwrap() > 20_000_000);
+        let starved = samples(&[45_000_000; 100], 0);
+        assert!(open(&starved, 5 * SECOND, 0.5).unwrap() > 20_000_000);
         assert_eq!(open(&samples(&[], 500), SECOND, 0.99), Some(0));
         assert_eq!(open(&[], SECOND, 0.99), None);
     }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::answer::answer;
-use crate::beside::{brief_table, panels};
 use crate::compare::{CompareRequest, OneRun, Source, compare};
+use crate::side_by_side::{brief_table, panels};
 use crate::{ConfigurationResult, Failure, RunResult, fixture};
 
 const MAIN: &str = "mixed.throughput";

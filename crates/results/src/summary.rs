@@ -11,7 +11,7 @@ pub use brief::brief;
 
 use crate::answer::{Answer, answer};
 use crate::claims::ClaimTable;
-use crate::figures::in_documents;
+use crate::figures::{in_documents, is_bulk};
 use crate::generators::generators;
 use crate::human::{bytes, count, digits, duration, percent, plural, rate, workers};
 use crate::lines::{facts as in_lines, paragraph, sparkline};
@@ -137,13 +137,13 @@ fn opening(out: &mut String, result: &RunResult, found: &Answer, layout: Layout)
 }
 
 /// What the checks say about the answer, in the colour of their severity.
-fn worth(found: &Answer, layout: Layout) -> String {
+fn trust(found: &Answer, layout: Layout) -> String {
     let colour = match found.severity {
         Severity::Invalid => "1;31",
         Severity::Caution => "33",
         Severity::Note | Severity::Pass => "32",
     };
-    let said = paragraph("", "", &found.worth, layout.width);
+    let said = paragraph("", "", &found.trust, layout.width);
     said.lines().map(|line| layout.paint.with(colour, line) + "\n").collect()
 }
 
@@ -154,7 +154,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
     for change in &found.changes {
         out.push_str(&paragraph("", "  ", change, layout.width));
     }
-    let _ = writeln!(out, "{}", worth(&found, layout));
+    let _ = writeln!(out, "{}", trust(&found, layout));
     let mut facts = vec![format!("seed {}", run.seed)];
     if run.scale != 1.0 {
         facts.push(format!("scale {}", run.scale));
@@ -373,7 +373,7 @@ fn searched(search: &SearchResult) -> String {
 /// One row for each operation and kind of time. With several operations, the last rows are for all of them.
 fn phase_table(phase: &PhaseResult) -> Table {
     let ops = || phase.ops.values();
-    let bulk = in_documents([phase]);
+    let bulk = in_documents([phase]) || ops().any(is_bulk);
     let misses = ops().any(|op| op.misses > 0);
     let unfinished = ops().any(|op| op.unfinished > 0);
     let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("unfinished", unfinished)];

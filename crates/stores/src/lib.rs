@@ -10,8 +10,6 @@
 
 #[cfg(any(feature = "http", feature = "memcached"))]
 mod ascii;
-#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
-mod asked;
 #[cfg(any(
     feature = "couchbase",
     feature = "hosted",
@@ -74,6 +72,8 @@ mod registry;
 mod repeats;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
+mod study_queries;
 
 #[cfg(feature = "hosted")]
 pub use hosted::serve as host;

@@ -1,4 +1,4 @@
-//! A worker that has sent its first operations allocates no more memory, whatever the store: buffers, lanes and histograms
+//! A worker that has sent its first operations allocates no more memory, whatever the store: buffers, slots and histograms
 //! are used again. Alone in its program, because every allocation of a worker's thread counts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "default")]

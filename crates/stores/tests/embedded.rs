@@ -4,6 +4,6 @@
 mod bulk_insert;
 mod common;
 mod conformance;
+mod foreign_data;
 mod report;
-mod sacred;
 mod together;

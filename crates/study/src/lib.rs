@@ -6,12 +6,12 @@
 //! This crate does not depend on any store.
 
 pub mod durability;
-mod mix;
+mod hash;
 pub mod op_kind;
 mod part;
 pub mod units;
 pub mod workload;
 mod written;
 
-pub use mix::{mix64, scramble};
+pub use hash::{mix64, scramble};
 pub use part::Part;

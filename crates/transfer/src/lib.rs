@@ -67,8 +67,8 @@ pub use retry::{Access, RetryPolicy};
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};
 pub use sink::{
-    Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, Refusal, Rewrite, Sink, StoreSink, StoreSinkOptions,
-    TargetState, USUAL_BATCH, Verb, Writer,
+    Again, Ended, FileSink, FileSinkOptions, MergeBy, OwnMembers, RecordOp, Refusal, Rewrite, Sink, StoreSink,
+    StoreSinkOptions, TargetState, USUAL_BATCH, Writer,
 };
 #[cfg(feature = "tables")]
 pub use sink::{RecordBatches, TableLines};

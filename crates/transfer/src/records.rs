@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use storebench_engine::store::{Batch, BatchBuf};
 
 use crate::shape::Expiry;
-use crate::sink::Verb;
+use crate::sink::RecordOp;
 use crate::source::Room;
 
 /// Where a record came from. It is the same each time an unchanged source is read.
@@ -20,7 +20,7 @@ pub struct Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Mark {
     /// The operation for this record.
-    pub(crate) verb: Option<Verb>,
+    pub(crate) verb: Option<RecordOp>,
     /// When the record expires.
     pub(crate) expiry: Option<Expiry>,
 }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn marks_stay_with_their_records_and_what_is_left_out_takes_room() {
         let (mut records, mut some) = (Records::new(), Records::new());
-        let gone = Mark { verb: Some(Verb::Delete), expiry: None };
+        let gone = Mark { verb: Some(RecordOp::Delete), expiry: None };
         for (key, mark) in [("a", Mark::default()), ("b", gone), ("c", Mark::default())] {
             records.push(key, b"1", at(0));
             records.mark(mark);

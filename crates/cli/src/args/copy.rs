@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use storebench_engine::store::DurabilityRequest;
 use storebench_study::units::{ByteSize, Count, PerSecond, Span};
-use storebench_transfer::{ColumnTypes, Escapes, Format, Verb, ViewKeys};
+use storebench_transfer::{ColumnTypes, Escapes, Format, RecordOp, ViewKeys};
 
 use super::{ColumnArgs, RecordArgs};
 
@@ -133,7 +133,7 @@ pub(crate) struct CopyArgs {
 
     /// Operation for each record
     #[arg(long, value_name = "OPERATION", default_value = "upsert", value_parser = verb(), help_heading = "Target")]
-    pub(crate) op: Verb,
+    pub(crate) op: RecordOp,
 
     /// Durability of acknowledged writes, at least: none, os, fsync or majority [default: fsync, or the strongest
     /// below it that the store guarantees]
@@ -287,8 +287,8 @@ fn bytes_per_s(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-fn verb() -> impl TypedValueParser<Value = Verb> {
-    one_of(Verb::all().map(|(verb, help)| (verb, verb.name(), help)))
+fn verb() -> impl TypedValueParser<Value = RecordOp> {
+    one_of(RecordOp::all().map(|(verb, help)| (verb, verb.name(), help)))
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {

@@ -18,8 +18,8 @@ use storebench_results::{RunResult, Secrets, dated, redact, redact_url};
 use storebench_stores::meant;
 use storebench_transfer::{
     Access, Begin, Columns, CopyOutcome, CopyReport, CopyRequest, Expiry, FileLocation, FileSink, FileSinkOptions,
-    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RetryPolicy, Shape, Sink, Source, StoreCounts,
-    StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH, Verb,
+    FileSource, FileSourceOptions, Format, KEY_FIELD, MergeBy, Packing, RecordOp, RetryPolicy, Shape, Sink, Source,
+    StoreCounts, StoreSink, StoreSinkOptions, StoreSource, StoreSourceOptions, TheirExpiry, TransferError, USUAL_BATCH,
     ViewSource, abandon, copy as copy_all, is_unfinished, name_of, settings_of, target_of,
 };
 
@@ -33,7 +33,7 @@ use crate::signals::ask_on_interrupt;
 use crate::verbs::copy_settings::Settings;
 use crate::verbs::copy_space::Target;
 use crate::verbs::{copy_columns, copy_guards, copy_records, copy_space, copy_summary, copy_tasks};
-use crate::{called, stores};
+use crate::{in_process, stores};
 
 /// The log of a copy that has finished.
 const DONE: &str = "log.done.jsonl";
@@ -45,7 +45,7 @@ const FILES_OF_A_COPY: u64 = 6;
 const TELLING_S: f64 = 5.0;
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
-    let ended = match called::provided(|provided| provided.task.take()) {
+    let ended = match in_process::provided(|provided| provided.task.take()) {
         Some(task) => copy_tasks::perform(args, &task),
         None => run(args),
     };
@@ -54,7 +54,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<u8, Failure> {
 
 fn run(args: &CopyArgs) -> Result<u8, Ended> {
     keep_freed_memory();
-    let tasks = called::provided(|provided| provided.tasks.take());
+    let tasks = in_process::provided(|provided| provided.tasks.take());
     let tasks = tasks.as_deref();
     let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     let args = &*copy_guards::with_collection(args, &from)?;
@@ -395,7 +395,7 @@ pub(super) fn source(args: &CopyArgs, plan: &Plan, from: &Endpoint, stop: &Arc<S
         Ok(Read { source: Box::new(source), theirs: false, bytes, partitions })
     };
     match from {
-        Endpoint::Standard => match called::provided(|provided| provided.input.take()) {
+        Endpoint::Standard => match in_process::provided(|provided| provided.input.take()) {
             Some(input) => of_files(FileSource::stream("the input", input, file_options(args))?),
             None => of_files(FileSource::stdin(file_options(args), Arc::clone(stop))?),
         },
@@ -524,7 +524,7 @@ pub(super) fn file_target(
     };
     let of_stores = ["--op-field", "--merge", "--own-members", "--expiry", "--expiry-field"];
     let by_verb = format!("--op {}", args.op.name());
-    let flag = plan.settings.first_of(&["--into-existing"]).or((args.op != Verb::Upsert).then_some(&*by_verb));
+    let flag = plan.settings.first_of(&["--into-existing"]).or((args.op != RecordOp::Upsert).then_some(&*by_verb));
     if let Some(flag) = flag.or_else(|| plan.settings.first_of(&of_stores)) {
         return Err(Failure::bad_input(format!("{flag} needs a store: files are always written from scratch")).into());
     }

@@ -8,9 +8,9 @@ use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, 
 
 use crate::allocator::keep_freed_memory;
 use crate::args::{Args, CopyArgs, Verb};
-use crate::called::{Outcome, of_clap};
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
+use crate::in_process::{Outcome, of_clap};
 use crate::verbs::copy::{Ended, Plan, key_field, source};
 use crate::verbs::{copy_columns, copy_guards, copy_records};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use storebench_lab::plan::DISK_FACTOR;
 use storebench_lab::space::{Free, Need, check_space, check_time};
-use storebench_transfer::{FileSinkOptions, Format, Packing, Verb};
+use storebench_transfer::{FileSinkOptions, Format, Packing, RecordOp};
 
 use crate::args::CopyArgs;
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ pub(super) fn check(
     let need = |what: &str, path: PathBuf, bytes| Need { what: what.to_owned(), path, bytes };
     let mut needs = Vec::new();
     match target {
-        Target::Store(Some(path)) if matches!(args.op, Verb::Upsert | Verb::Insert) => {
+        Target::Store(Some(path)) if matches!(args.op, RecordOp::Upsert | RecordOp::Insert) => {
             needs.push(need("the database", path.clone(), share(DISK_FACTOR)));
         }
         Target::Store(_) => {}

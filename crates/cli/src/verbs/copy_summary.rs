@@ -1,7 +1,7 @@
 //! The summary of a copy as text.
 
 use storebench_results::human::{count, duration, plural, rate};
-use storebench_transfer::{Changed, CopyReport, RejectReason, StoreCounts, Verb};
+use storebench_transfer::{Changed, CopyReport, RecordOp, RejectReason, StoreCounts};
 
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
@@ -147,7 +147,7 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
         (true, _) if verified.written == verified.expired => {
             "all records may have expired before they were looked for, so there is nothing to verify".to_owned()
         }
-        (true, _) if args.op == Verb::Delete => "verified: the target holds none of these keys".to_owned(),
+        (true, _) if args.op == RecordOp::Delete => "verified: the target holds none of these keys".to_owned(),
         (true, _) if verified.expired > 0 => {
             "verified: the target holds what was written and has not expired".to_owned()
         }
@@ -202,7 +202,7 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
         (true, false) => "",
     };
     let records = count(repeated.records);
-    let upserts = args.op == Verb::Upsert && args.records.op_field.is_none();
+    let upserts = args.op == RecordOp::Upsert && args.records.op_field.is_none();
     match into_store {
         true if upserts => Some(format!(
             "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were written"

@@ -9,9 +9,9 @@ use storebench_transfer::{
 };
 
 use crate::args::CopyArgs;
-use crate::called::Outcome;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
+use crate::in_process::Outcome;
 use crate::output::print;
 use crate::signals::ask_on_interrupt;
 use crate::stores;

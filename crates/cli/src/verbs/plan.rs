@@ -9,8 +9,8 @@ use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_results::human::{duration, percent};
 use storebench_results::plan::Plan;
-use storebench_results::power::{FigureNeeds, RoundsNeeded, rounds_needed};
 use storebench_results::read_run;
+use storebench_results::rounds_needed::{FigureNeeds, RoundsNeeded, rounds_needed};
 
 use super::plan_parts::{Shares, shares};
 use crate::args::PlanArgs;

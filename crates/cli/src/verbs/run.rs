@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::servers::Servers;
 use crate::transfers::Copies;
-use crate::{called, stores, studies};
+use crate::{in_process, stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
@@ -112,7 +112,7 @@ fn part(args: &RunArgs) -> Result<Option<PartRequest>, Failure> {
     if times.first_unix_ns > 0 {
         return Ok(Some(PartRequest { part, agreement: Agreement::Times(times) }));
     }
-    if let Some(meeting) = called::provided(|provided| provided.meeting.take()) {
+    if let Some(meeting) = in_process::provided(|provided| provided.meeting.take()) {
         return Ok(Some(PartRequest { part, agreement: Agreement::Meeting(meeting) }));
     }
     if let Some((phase, _)) = times.later_unix_ns.first() {

@@ -37,7 +37,7 @@ mod report;
 mod secrets;
 mod servers;
 mod soak;
-mod squeezed;
+mod starved_client;
 mod studies;
 mod traces;
 mod transactions;

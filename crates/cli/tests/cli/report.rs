@@ -424,13 +424,13 @@ fn a_page_cannot_be_served_just_anywhere() {
 #[test]
 fn what_a_study_or_a_store_says_is_text() {
     let cli = Cli::new();
-    let nasty = "</script><script>globalThis.hacked=1</script><img src=x onerror=globalThis.hacked=2>";
+    let markup = "</script><script>globalThis.hacked=1</script><img src=x onerror=globalThis.hacked=2>";
     let study = STUDY
-        .replace("Books at two rates", nasty)
-        .replace("Which store answers a reader sooner?", nasty)
+        .replace("Books at two rates", markup)
+        .replace("Which store answers a reader sooner?", markup)
         .replace("first =", "\"<img src=x onerror=globalThis.hacked=3>\" =")
-        .replace("sqlite:second.db", &format!("sqlite:{}.db", nasty.replace('/', "_")))
-        .replace("size = \"300B\"", &format!("fields = {{ text = {{ choice = {{ \"{nasty}\" = 1 }} }} }}"))
+        .replace("sqlite:second.db", &format!("sqlite:{}.db", markup.replace('/', "_")))
+        .replace("size = \"300B\"", &format!("fields = {{ text = {{ choice = {{ \"{markup}\" = 1 }} }} }}"))
         .replace("3500ms", "1100ms");
     cli.write("books.toml", &study);
     cli.run("run books.toml -q").measured();

@@ -214,8 +214,8 @@ fn a_read_that_overtakes_the_insert_of_another_client_accuses_nobody() {
         .collect();
     // Of the keys n0, n1, …, all are there; those of m0, m1, … are not.
     cli.write("ops.jsonl", &lines);
-    let lanes = REPLAY.replace("in_flight = 2", "in_flight = 8");
-    cli.write("replay.toml", &lanes.replace("workers = 2", "workers = 2\nspeed = \"max\""));
+    let more_in_flight = REPLAY.replace("in_flight = 2", "in_flight = 8");
+    cli.write("replay.toml", &more_in_flight.replace("workers = 2", "workers = 2\nspeed = \"max\""));
     let done = cli.run("run replay.toml --store sqlite:replay.db --json -q");
     let result = done.json();
     let read = &result["trials"][0]["phases"][1]["ops"]["read"];

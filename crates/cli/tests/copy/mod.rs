@@ -2,13 +2,14 @@
 
 mod counts;
 mod damaged;
+mod difficult_records;
 mod disk;
 mod ends;
 mod guards;
 mod input;
+mod into_existing;
 mod killed_server;
 mod limits;
-mod nasty;
 mod orders;
 mod owners;
 mod places;
@@ -17,4 +18,3 @@ mod records;
 mod remote;
 mod rows;
 mod sqlite;
-mod yours;

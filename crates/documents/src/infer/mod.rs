@@ -158,9 +158,9 @@ fn shorten(fields: &mut IndexMap<String, Field>, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::Rng;
 
-    fn words(rng: &mut Random) -> String {
+    fn words(rng: &mut Rng) -> String {
         (0..20 + rng.below(60)).map(|_| format!("w{:x} ", rng.below(5_000))).collect()
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn sample(count: u64) -> Profile {
         let mut profile = Profile::default();
         for index in 0..count {
-            let mut rng = Random::new(7, index, 0);
+            let mut rng = Rng::of(7, index, 0);
             let city = ["Lima", "Oslo", "Rome"][if rng.below(10) < 7 { 0 } else { 1 + rng.below(2) as usize }];
             let mut document = serde_json::json!({
                 "name": format!("person number {}", rng.below(1 << 40)),

@@ -536,7 +536,7 @@ mod tests {
 
     #[test]
     fn ends_are_kept_and_what_is_unique_stays_unique_also_in_lists() {
-        let mut rng = crate::random::Random::new(5, 6, 7);
+        let mut rng = crate::random::Rng::of(5, 6, 7);
         let (sample, like) = again((0..12_614u64).map(|i| {
             let lat = match i {
                 5 => -90.0,
@@ -579,7 +579,7 @@ mod tests {
 
     #[test]
     fn how_far_rising_numbers_are_off_is_found() {
-        let mut rng = crate::random::Random::new(1, 2, 3);
+        let mut rng = crate::random::Rng::of(1, 2, 3);
         for off in [0.0, 0.01, 0.05] {
             let mut trend = Trend::default();
             for i in 0..20_000 {

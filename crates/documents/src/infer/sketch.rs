@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::random::{Random, seed_of};
+use crate::random::{Rng, seed_of};
 
 /// How many numbers a [`Reservoir`] keeps.
 const KEPT: usize = 8_192;
@@ -21,14 +21,14 @@ pub(super) struct Reservoir {
     next: u64,
     /// The greatest of as many uniform random numbers as are kept, if each number seen had one and the least are kept.
     greatest: f64,
-    rng: Random,
+    rng: Rng,
     /// The least and the greatest number of all.
     ends: (f64, f64),
 }
 
 impl Default for Reservoir {
     fn default() -> Self {
-        let (rng, ends) = (Random::new(seed_of("reservoir", 0), 0, 0), (f64::INFINITY, f64::NEG_INFINITY));
+        let (rng, ends) = (Rng::of(seed_of("reservoir", 0), 0, 0), (f64::INFINITY, f64::NEG_INFINITY));
         Self { kept: Vec::new(), seen: 0, next: 0, greatest: 1.0, rng, ends }
     }
 }
@@ -374,7 +374,7 @@ mod tests {
             let picker = Picker::new(if s == 0.0 { Popularity::Uniform } else { Popularity::Zipf(s) }, values, 7);
             let mut seen = Values::default();
             for i in 0..draws {
-                let value = picker.pick(i, &mut Random::new(3, i, 0));
+                let value = picker.pick(i, &mut Rng::of(3, i, 0));
                 seen.add(seed_of("value", value), 0.0);
             }
             seen.finish();
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn a_trend_is_a_correlation() {
         let (mut rising, mut noisy, mut level) = (Trend::default(), Trend::default(), Trend::default());
-        let mut rng = Random::new(1, 2, 3);
+        let mut rng = Rng::of(1, 2, 3);
         for i in 0..1_000u32 {
             rising.add(i.into(), f64::from(i) * 3.0 + 5.0);
             noisy.add(i.into(), rng.unit());

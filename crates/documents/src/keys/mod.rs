@@ -1,7 +1,7 @@
 //! Which document an operation touches: seeded, without tables, at the same cost for a thousand
 //! keys and for a billion.
 //!
-//! * [`Rng`] is the generator of each worker; [`Rng::stream`] makes any number of independent ones from one seed.
+//! * [`Rng`] is the generator of each worker; [`Rng::stream`] makes one for each worker from one seed.
 //!   [`mix64`](storebench_study::mix64) is the hash that mixes seeds and keys.
 //! * [`Permutation`] scatters `0..n` over itself, so that popular keys are not adjacent.
 //! * [`Zipf`] draws ranks by Zipf's law.
@@ -17,14 +17,13 @@ mod distinct;
 #[doc(hidden)]
 pub mod fit;
 mod permutation;
-mod rng;
 mod seen;
 mod stream;
 mod zipf;
 
+pub use crate::random::Rng;
 pub use distinct::Distinct;
 pub use permutation::Permutation;
-pub use rng::Rng;
 pub use seen::Seen;
 pub use stream::{KeyError, KeyStream, MAX_KEYS, Ownership};
 pub use zipf::Zipf;

@@ -187,6 +187,12 @@ mod tests {
     }
 
     #[test]
+    fn the_order_never_changes() {
+        let permutation = Permutation::new(1_000_000, 7);
+        assert_eq!([0, 1, 2].map(|i| permutation.forward(i)), [471_203, 71_986, 260_600]);
+    }
+
+    #[test]
     fn seeds_make_different_permutations() {
         let n = 1_000_000;
         let (one, other) = (Permutation::new(n, 1), Permutation::new(n, 2));

@@ -38,13 +38,19 @@ impl Zipf {
         if !(0.0..=2.0).contains(&exponent) {
             return Err(KeyError::Exponent { exponent });
         }
+        Ok(Self::within(n, exponent))
+    }
+
+    /// As [`Self::new`], with numbers outside of their ranges clamped.
+    pub(crate) fn within(n: u64, exponent: f64) -> Self {
+        let (n, exponent) = (n.clamp(1, MAX_KEYS), exponent.clamp(0.0, 2.0));
         let one_minus = 1.0 - exponent;
         let mut zipf =
             Self { n, exponent, one_minus, inverse_one_minus: 1.0 / one_minus, low: 0.0, high: 0.0, sure: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
         zipf.sure = 2.0 - zipf.integral_inverse(zipf.integral(2.5) - zipf.density(2.0));
         zipf.high = zipf.integral(n as f64 + 0.5);
-        Ok(zipf)
+        zipf
     }
 
     /// How many ranks there are.

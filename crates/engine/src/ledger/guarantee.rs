@@ -33,7 +33,7 @@ fn takes(fault: FaultKind) -> Takes {
 
 /// A fault, and how many nodes it hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Struck {
+pub struct FaultHit {
     /// The fault.
     pub fault: FaultKind,
     /// Nodes that it hit.
@@ -42,7 +42,7 @@ pub struct Struck {
     pub of: u32,
 }
 
-impl Struck {
+impl FaultHit {
     /// Whether the fault may lose writes that were acknowledged under this guarantee. In a store of several nodes,
     /// writes that only a minority holds may also be lost, because the other nodes may continue without them.
     pub fn may_lose(self, guarantee: Durability) -> bool {
@@ -94,7 +94,7 @@ pub fn guarantee_table() -> String {
         for (_, guarantee, of) in columns {
             let may = |fault: &FaultKind| {
                 let nodes = if fault.hits_all_nodes() { of } else { 1 };
-                Struck { fault: *fault, nodes, of }.may_lose(guarantee)
+                FaultHit { fault: *fault, nodes, of }.may_lose(guarantee)
             };
             let losing: Vec<FaultKind> = faults.iter().copied().filter(may).collect();
             out += &match losing.len() {
@@ -111,8 +111,8 @@ pub fn guarantee_table() -> String {
 mod tests {
     use super::*;
 
-    fn alone(fault: FaultKind) -> Struck {
-        Struck { fault, nodes: 1, of: 1 }
+    fn alone(fault: FaultKind) -> FaultHit {
+        FaultHit { fault, nodes: 1, of: 1 }
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn of_several_nodes_those_that_are_left_keep_it() {
-        let struck = |fault, nodes| Struck { fault, nodes, of: 3 };
+        let hit = |fault, nodes| FaultHit { fault, nodes, of: 3 };
         for (fault, nodes, expected) in [
             (FaultKind::Kill, 1, false),
             (FaultKind::Kill, 2, true),
@@ -141,13 +141,13 @@ mod tests {
             (FaultKind::PowerCut, 1, false),
             (FaultKind::Partition, 1, false),
         ] {
-            assert_eq!(struck(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
+            assert_eq!(hit(fault, nodes).may_lose(Durability::MAJORITY), expected, "{fault:?} of {nodes}");
         }
         // One node of three has synced it, and the other two may continue without that node.
         for fault in [FaultKind::Kill, FaultKind::Pause, FaultKind::Partition] {
-            assert!(struck(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
+            assert!(hit(fault, 1).may_lose(Durability::FSYNC), "{fault:?}");
         }
-        assert!(!struck(FaultKind::DiskFull, 1).may_lose(Durability::FSYNC));
+        assert!(!hit(FaultKind::DiskFull, 1).may_lose(Durability::FSYNC));
     }
 
     #[test]

@@ -10,24 +10,24 @@
 //!   write leaves the earlier state. Operations whose result depends on unknown content (counters, appends, merges) and
 //!   those that let documents expire leave no predictable state. Phases that keep a ledger refuse them.
 //! - Documents that were loaded and never written since must be there as loaded.
-//! - A [`Book`] is the ledger of a trial. Phases borrow it as one [`Ledger`] per writer.
+//! - A [`TrialLedger`] is the ledger of a trial. Phases borrow it as one [`Ledger`] per writer.
 //! - While a phase runs, a read may find any state that was current between its send and its answer: the state
 //!   acknowledged last before the send, or the result of a write that was in flight then or was sent later. Writes of a
 //!   key are numbered, so the state remembered at the send ([`Floor`]) takes constant space and no allocation.
 //! - [`Entry::fate`] says what became of a key. [`Ledger::read`] says whether a read during the run broke an order.
 
-mod book;
 mod fate;
 mod guarantee;
 #[cfg(test)]
 mod register;
 mod state;
+mod trial;
 mod writer;
 
-pub use book::{BYTES_PER_KEY, Book, MAX_KEYS};
 pub use fate::{Fate, FoundAtKey};
-pub use guarantee::{Struck, guarantee_table};
+pub use guarantee::{FaultHit, guarantee_table};
 pub use state::{Entry, Key, KeyState};
+pub use trial::{BYTES_PER_KEY, MAX_KEYS, TrialLedger};
 pub use writer::{Floor, Ledger, Misread};
 
 /// Versions written by phase number `phase` are above this one. Loaded documents have version 0.

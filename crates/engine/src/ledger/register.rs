@@ -70,9 +70,9 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
     let most = 1 + rng.below(16) as usize;
     let longest = 1 + rng.below(200);
     let unknown_share = rng.below(2) * rng.below(8);
-    let mut book = Book::new(seed, keys, None);
-    book.loaded(0, keys);
-    let mut ledger = book.lend(1, &[keys]).remove(0);
+    let mut trial_ledger = TrialLedger::new(seed, keys, None);
+    trial_ledger.loaded(0, keys);
+    let mut ledger = trial_ledger.split(1, &[keys]).remove(0);
     // The states of each key, oldest first.
     let mut history: Vec<Vec<KeyState>> = vec![vec![KeyState::version(0)]; keys as usize];
     let mut flying: Vec<Sent> = Vec::new();
@@ -162,10 +162,10 @@ fn simulate(seed: u64, defect: Defect) -> Outcome {
         }
         now += rng.below(longest / 4 + 2);
     }
-    book.take_back([ledger]);
+    trial_ledger.take_back([ledger]);
     for key in 0..keys {
         let there = *history[key as usize].last().unwrap();
-        let fate = book.entry((0, key)).fate(&found(there));
+        let fate = trial_ledger.entry((0, key)).fate(&found(there));
         if fate.is_broken() {
             outcome.broken += 1;
             outcome.example.get_or_insert(format!("key {key}: {there} was read back: {fate:?}"));
@@ -190,7 +190,7 @@ fn a_healthy_register_is_never_accused() {
 #[test]
 fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused() {
     for defect in [Defect::LosesWrites, Defect::StaleReads, Defect::Resurrects] {
-        let seeds = 300;
+        let seeds = 2_000;
         let accused = (0..seeds).map(|seed| simulate(seed, defect)).filter(|o| o.misread + o.broken > 0).count();
         // A few seeds escape: those with everything in flight all the time, so that no state is required.
         assert!(accused > seeds as usize * 8 / 10, "{defect:?}: only {accused} of {seeds}");
@@ -198,9 +198,9 @@ fn stores_that_lose_serve_what_is_old_or_bring_back_what_was_deleted_are_accused
 }
 
 fn loaded() -> Ledger {
-    let mut book = Book::new(7, 10, None);
-    book.loaded(0, 10);
-    book.lend(1, &[10]).remove(0)
+    let mut trial_ledger = TrialLedger::new(7, 10, None);
+    trial_ledger.loaded(0, 10);
+    trial_ledger.split(1, &[10]).remove(0)
 }
 
 const KEY: Key = (0, 7);

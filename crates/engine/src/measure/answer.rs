@@ -24,16 +24,16 @@ pub enum Answer {
 impl Answer {
     /// What it was, of an operation of this kind: `found the document of operation 7`.
     pub fn of(self, kind: OpKind) -> impl fmt::Display {
-        Told { answer: self, kind }
+        InWords { answer: self, kind }
     }
 }
 
-struct Told {
+struct InWords {
     answer: Answer,
     kind: OpKind,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for InWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.answer {
             Answer::Done if self.kind == OpKind::Exists => f.write_str("found it"),

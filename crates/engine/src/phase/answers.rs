@@ -5,8 +5,8 @@ use storebench_documents::trace::{Trace, TraceOp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::clock::Clock;
-use super::lanes::Lanes;
 use super::plan::PhasePlan;
+use super::slots::InFlight;
 use crate::measure::Answer;
 use crate::store::{ErrorKind, Reply};
 
@@ -53,27 +53,27 @@ impl PhasePlan {
     }
 }
 
-impl<C: Clock> Lanes<C> {
-    /// Records what the operation of a lane was answered, if answers are compared.
+impl<C: Clock> InFlight<C> {
+    /// Records what the operation of a slot was answered, if answers are compared.
     #[inline]
-    pub(super) fn note_answer(&mut self, lane: usize, found: bool, reply: &Reply<'_>) {
+    pub(super) fn note_answer(&mut self, slot: usize, found: bool, reply: &Reply<'_>) {
         if self.plan.answers.is_some() {
-            let answer = if found { self.read_answer(lane, reply) } else { Answer::Missed };
-            self.answers.push((self.lanes[lane].task.recorded, answer));
+            let answer = if found { self.read_answer(slot, reply) } else { Answer::Missed };
+            self.answers.push((self.slots[slot].task.recorded, answer));
         }
     }
 
     /// The same for one that found no document, or failed.
     #[inline]
-    pub(super) fn note_no_answer(&mut self, lane: usize, failed: Option<ErrorKind>) {
+    pub(super) fn note_no_answer(&mut self, slot: usize, failed: Option<ErrorKind>) {
         if self.plan.answers.is_some() {
             let answer = failed.map_or(Answer::Missed, Answer::Failed);
-            self.answers.push((self.lanes[lane].task.recorded, answer));
+            self.answers.push((self.slots[slot].task.recorded, answer));
         }
     }
 
-    fn read_answer(&mut self, lane: usize, reply: &Reply<'_>) -> Answer {
-        let task = self.lanes[lane].task;
+    fn read_answer(&mut self, slot: usize, reply: &Reply<'_>) -> Answer {
+        let task = self.slots[slot].task;
         let (Some(compared), Some(body)) = (&self.plan.answers, reply.body) else { return Answer::Done };
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         match documents.check(task.index, body, &mut self.scratch) {

@@ -1,14 +1,14 @@
 //! Whether what operations found is what they should have found.
 
 use super::clock::Clock;
-use super::lanes::{EXAMPLES, Lanes};
 use super::maker::Task;
+use super::slots::{EXAMPLES, InFlight};
 use crate::measure::Tally;
 use crate::store::{ErrorKind, OpKind, Reply};
 use storebench_documents::Documents;
 use storebench_study::workload::RowCount;
 
-impl<C: Clock> Lanes<C> {
+impl<C: Clock> InFlight<C> {
     /// Counts an answer with a number of rows that the study does not allow.
     #[cold]
     pub(super) fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {
@@ -24,36 +24,36 @@ impl<C: Clock> Lanes<C> {
 
     /// Whether an insert of a trace found its document there already. The log may contain inserts that failed, and the
     /// order between clients may differ from that of the log.
-    pub(super) fn is_there_already(&self, lane: usize, error: ErrorKind) -> bool {
-        error == ErrorKind::Conflict && self.plan.trace.is_some() && self.kind_of(lane) == OpKind::Insert
+    pub(super) fn is_there_already(&self, slot: usize, error: ErrorKind) -> bool {
+        error == ErrorKind::Conflict && self.plan.trace.is_some() && self.kind_of(slot) == OpKind::Insert
     }
 
     /// 1 if the trace explains a miss of the operation, and 0 otherwise: its document did not exist before the trace, or it
     /// is an insert of one that other operations create, too.
-    pub(super) fn is_of_new(&self, lane: usize) -> u64 {
+    pub(super) fn is_of_new(&self, slot: usize) -> u64 {
         let Some((trace, _)) = &self.plan.trace else { return 0 };
-        let index = self.lanes[lane].task.index;
-        u64::from(match self.kind_of(lane) {
+        let index = self.slots[slot].task.index;
+        u64::from(match self.kind_of(slot) {
             OpKind::Insert => trace.may_exist(index),
             _ => index >= trace.keys_before(),
         })
     }
 
-    fn kind_of(&self, lane: usize) -> OpKind {
-        self.plan.recipes[self.lanes[lane].task.recipe].label.kind
+    fn kind_of(&self, slot: usize) -> OpKind {
+        self.plan.recipes[self.slots[slot].task.recipe].label.kind
     }
 
     /// Whether each step of a transaction found its document. Only `rows` says how many a query must find.
-    pub(super) fn found_by_steps(&self, lane: usize, found: &[u32]) -> bool {
-        let mut steps = self.lanes[lane].more.steps.iter().zip(found);
+    pub(super) fn found_by_steps(&self, slot: usize, found: &[u32]) -> bool {
+        let mut steps = self.slots[slot].more.steps.iter().zip(found);
         steps.all(|(step, found)| *found > 0 || self.plan.recipe(step.recipe).label.kind == OpKind::Query)
     }
 
     /// Counts the queries of a transaction that have a number of rows that the study does not allow.
-    pub(super) fn check_rows_of_steps(&mut self, lane: usize, found: &[u32]) {
-        let recipe = self.lanes[lane].task.recipe;
+    pub(super) fn check_rows_of_steps(&mut self, slot: usize, found: &[u32]) {
+        let recipe = self.slots[slot].task.recipe;
         for (at, found) in found.iter().enumerate() {
-            let Some(step) = self.lanes[lane].more.steps.get(at).copied() else { return };
+            let Some(step) = self.slots[slot].more.steps.get(at).copied() else { return };
             let Some(rows) = self.plan.recipe(step.recipe).ask.rows() else { continue };
             if !rows.allows((*found).into()) {
                 self.recorder.ops[recipe].wrong_rows += 1;
@@ -64,8 +64,8 @@ impl<C: Clock> Lanes<C> {
 
     /// Compares the documents that were read with the expected ones.
     #[cold]
-    pub(super) fn check(&mut self, lane: usize, reply: &Reply<'_>) {
-        let task = self.lanes[lane].task;
+    pub(super) fn check(&mut self, slot: usize, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
         let recipe = &self.plan.recipes[task.recipe];
         let of_task = self.catalog.get(recipe.label.collection);
         let tally = &mut self.recorder.ops[task.recipe];
@@ -86,7 +86,7 @@ impl<C: Clock> Lanes<C> {
         if !reply.steps.is_empty() {
             let read =
                 |(step, found): &(&Task, &u32)| **found > 0 && self.plan.recipe(step.recipe).label.kind == OpKind::Read;
-            let read = self.lanes[lane].more.steps.iter().zip(reply.steps).filter(read);
+            let read = self.slots[slot].more.steps.iter().zip(reply.steps).filter(read);
             for ((step, _), (_, body)) in read.zip(reply.rows.iter().flat_map(|rows| rows.iter())) {
                 let recipe = self.plan.recipe(step.recipe);
                 if recipe.checkable {

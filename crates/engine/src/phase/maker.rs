@@ -203,11 +203,11 @@ impl Maker {
             })
             .collect();
         let collections = catalog.iter().count();
-        let lanes = plan.connections as usize * plan.in_flight as usize;
+        let slots = plan.connections as usize * plan.in_flight as usize;
         let replay = plan
             .trace
             .as_ref()
-            .map(|(trace, speed)| Replay::new(Arc::clone(trace), *speed, worker as u32, workers as u32, lanes));
+            .map(|(trace, speed)| Replay::new(Arc::clone(trace), *speed, worker as u32, workers as u32, slots));
         Ok(Self {
             replay,
             worker,

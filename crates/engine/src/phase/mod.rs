@@ -1,7 +1,7 @@
 //! The run loop, and what surrounds it.
 //!
 //! A [`PhasePlan`] says what a phase does. [`run_phase`] starts its workers together and gathers what they record. Each
-//! worker is one thread that runs one loop: take completions, send what is due while lanes are free, wait. The loop is
+//! worker is one thread that runs one loop: take completions, send what is due while slots are free, wait. The loop is
 //! the same for embedded and network stores, for open and closed loop. Only the place where it waits differs.
 
 mod answers;
@@ -23,7 +23,6 @@ mod followed;
 mod guarantees;
 mod host;
 mod indexes;
-mod lanes;
 mod maker;
 mod pin;
 mod plan;
@@ -44,6 +43,7 @@ mod simulated_ledger;
 mod simulated_replay;
 #[cfg(test)]
 mod simulated_transactions;
+mod slots;
 mod steps;
 mod stop;
 mod team;

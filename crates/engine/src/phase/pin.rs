@@ -61,7 +61,7 @@ mod tests {
     use super::super::clock::{Clock as _, RealClock};
     use super::super::drive::drive;
     use super::super::simulated::{STUDY, study};
-    use super::super::team::{Gate, Member, Outbox};
+    use super::super::team::{Member, Outbox, StartGate};
     use super::*;
     use crate::store::{NullStore, PhaseStart, Store};
     use storebench_documents::Catalog;
@@ -102,7 +102,7 @@ mod tests {
         let driven = |processor: u32| {
             let work = move || {
                 let (plan, catalog) = plan(true, Part::WHOLE);
-                let (clock, gate, start) = (RealClock::new(), Arc::new(Gate::default()), PhaseStart::new());
+                let (clock, gate, start) = (RealClock::new(), Arc::new(StartGate::default()), PhaseStart::new());
                 gate.open();
                 start.begin(clock.now_ns());
                 let (snapshots, _received) = mpsc::channel();

@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
-use crate::ledger::{Book, FoundAtKey, Key};
+use crate::ledger::{FoundAtKey, Key, TrialLedger};
 use crate::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
@@ -24,19 +24,19 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The keys to read, and how many of them were never written: all written keys, and a sample of the others of each
 /// collection. Each part of a run reads its own keys, because only it knows what was written there.
-fn keys(book: &Book, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
-    let mut keys: Vec<Key> = book.entries().map(|(key, _)| key).collect();
+fn keys(trial_ledger: &TrialLedger, catalog: &Catalog, part: Part) -> (Vec<Key>, u64) {
+    let mut keys: Vec<Key> = trial_ledger.entries().map(|(key, _)| key).collect();
     keys.sort_unstable();
     let written = keys.len();
     for collection in 0..catalog.iter().count() {
-        let Some(count) = book.documents(collection) else { continue };
+        let Some(count) = trial_ledger.documents(collection) else { continue };
         let (first, every) = (u64::from(part.number - 1), u64::from(part.of));
         let own = count.saturating_sub(first).div_ceil(every);
         let asked = own.min(READ_BACK_OF_A_COLLECTION);
         // Evenly spread, including the first and the last.
         let spread = |nth: u64| (u128::from(nth) * u128::from(own - 1) / u128::from((asked - 1).max(1))) as u64;
         let indexes = (0..asked).map(|nth| spread(nth) * every + first);
-        keys.extend(indexes.map(|index| (collection, index)).filter(|key| !book.knows(*key)));
+        keys.extend(indexes.map(|index| (collection, index)).filter(|key| !trial_ledger.knows(*key)));
     }
     let loaded = (keys.len() - written) as u64;
     (keys, loaded)
@@ -56,14 +56,14 @@ fn strongest(store: &dyn AnyStore) -> ReadConsistency {
     offered.into_iter().map(|(consistency, _)| consistency).max_by_key(rank).unwrap_or_default()
 }
 
-/// Reads back every key of the book, with the strongest reads of the store, and settles open writes in the book.
+/// Reads back every key of the ledger, with the strongest reads of the store, and settles open writes in it.
 pub(super) fn read_back(
     store: &Arc<dyn AnyStore>,
     plan: &PhasePlan,
     catalog: &Catalog,
     clock: &RealClock,
     (stop, gone): (&Stop, &dyn Fn() -> bool),
-    book: &mut Book,
+    trial_ledger: &mut TrialLedger,
 ) -> LedgerReport {
     let options = SessionOptions {
         durability: plan.guarantees.durability,
@@ -73,8 +73,8 @@ pub(super) fn read_back(
         clock: Arc::new(clock.clone()),
         phase_start: PhaseStart::new(),
     };
-    let (mut left, loaded) = keys(book, catalog, plan.part);
-    let mut report = LedgerReport { loaded, share: book.share(), ..LedgerReport::default() };
+    let (mut left, loaded) = keys(trial_ledger, catalog, plan.part);
+    let mut report = LedgerReport { loaded, share: trial_ledger.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
     // Whether a wrong state may still become right, as replicas catch up.
     let may_agree = options.consistency != ReadConsistency::Strong;
@@ -128,7 +128,7 @@ pub(super) fn read_back(
                             }
                         };
                         heard_ns.set(clock.now_ns());
-                        let entry = book.entry(key);
+                        let entry = trial_ledger.entry(key);
                         let fate = entry.fate(&found);
                         if fate.is_broken() && waits {
                             again.push(key);
@@ -138,7 +138,7 @@ pub(super) fn read_back(
                         if fate.is_broken() {
                             broken.push((key, fate, entry.acknowledged, found.clone()));
                         }
-                        book.found(key, &found);
+                        trial_ledger.found(key, &found);
                     },
                 );
                 // Keys that were not requested.

@@ -1,7 +1,7 @@
 //! Recorded traffic: which operation is sent next, and when.
 //!
 //! A client belongs to one worker. It has at most one operation in flight, so that its operations are sent in the order of
-//! the trace. Any free lane takes the operation whose time comes first, of a client that has none in flight. An operation
+//! the trace. Any free slot takes the operation whose time comes first, of a client that has none in flight. An operation
 //! that is sent later than its time is late; its response time counts from its time.
 
 use std::cmp::Reverse;
@@ -25,9 +25,9 @@ pub(super) struct Replay {
     /// Clients without an operation in flight that have some left: when the next one is scheduled (at full speed: its
     /// position), and the client.
     ready: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The client of each lane.
-    lanes: Vec<Option<usize>>,
-    /// Free lanes, and since when.
+    /// The client of each slot.
+    slots: Vec<Option<usize>>,
+    /// Free slots, and since when.
     free: Vec<(usize, u64)>,
     left: u64,
 }
@@ -44,15 +44,15 @@ struct Client {
 /// What can be sent next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Upcoming {
-    pub(super) lane: usize,
-    /// Since when its lane is free and its client waits for nothing.
+    pub(super) slot: usize,
+    /// Since when its slot is free and its client waits for nothing.
     pub(super) since_ns: u64,
     /// When it is scheduled, in ns after the start of the phase; `None` at full speed.
     pub(super) scheduled_ns: Option<u64>,
 }
 
 impl Replay {
-    pub(super) fn new(trace: Arc<Trace>, speed: Speed, worker: u32, workers: u32, lanes: usize) -> Self {
+    pub(super) fn new(trace: Arc<Trace>, speed: Speed, worker: u32, workers: u32, slots: usize) -> Self {
         let mut clients = Vec::new();
         clients.resize_with(trace.clients().div_ceil(workers) as usize, Client::default);
         let mut left = 0;
@@ -63,7 +63,7 @@ impl Replay {
             }
         }
         let mut replay =
-            Self { trace, speed, clients, ready: BinaryHeap::new(), lanes: vec![None; lanes], free: Vec::new(), left };
+            Self { trace, speed, clients, ready: BinaryHeap::new(), slots: vec![None; slots], free: Vec::new(), left };
         (0..replay.clients.len()).for_each(|client| replay.idle(client, 0));
         replay
     }
@@ -81,27 +81,27 @@ impl Replay {
         }
     }
 
-    /// A lane is free, at the latest from this time on.
-    pub(super) fn freed(&mut self, lane: usize, since_ns: u64) {
-        if let Some(client) = self.lanes[lane].take() {
+    /// A slot is free, at the latest from this time on.
+    pub(super) fn freed(&mut self, slot: usize, since_ns: u64) {
+        if let Some(client) = self.slots[slot].take() {
             self.idle(client, since_ns);
         }
-        self.free.push((lane, since_ns));
+        self.free.push((slot, since_ns));
     }
 
-    /// The operation whose time comes first, of those that a free lane can take: the lane that was free first.
+    /// The operation whose time comes first, of those that a free slot can take: the slot that was free first.
     pub(super) fn upcoming(&self) -> Option<Upcoming> {
         let Reverse((order, client)) = *self.ready.peek()?;
-        let (lane, free_ns) = *self.free.iter().min_by_key(|(_, since_ns)| *since_ns)?;
+        let (slot, free_ns) = *self.free.iter().min_by_key(|(_, since_ns)| *since_ns)?;
         let scheduled_ns = matches!(self.speed, Speed::Times(_)).then_some(order);
-        Some(Upcoming { lane, since_ns: free_ns.max(self.clients[client].idle_since_ns), scheduled_ns })
+        Some(Upcoming { slot, since_ns: free_ns.max(self.clients[client].idle_since_ns), scheduled_ns })
     }
 
     /// Takes the operation that is [upcoming](Self::upcoming), and its position in the trace.
-    pub(super) fn take(&mut self, lane: usize) -> Option<(u32, TraceOp)> {
+    pub(super) fn take(&mut self, slot: usize) -> Option<(u32, TraceOp)> {
         let Reverse((_, number)) = self.ready.pop()?;
-        self.free.retain(|(free, _)| *free != lane);
-        self.lanes[lane] = Some(number);
+        self.free.retain(|(free, _)| *free != slot);
+        self.slots[slot] = Some(number);
         let client = &mut self.clients[number];
         let position = client.ops[client.taken];
         client.taken += 1;

@@ -14,8 +14,8 @@ use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
 use super::silence::Silence;
 use super::stop::Stop;
-use super::team::{Gate, Member, Outbox, Snapshot};
-use crate::ledger::Book;
+use super::team::{Member, Outbox, Snapshot, StartGate};
+use crate::ledger::TrialLedger;
 use crate::measure::{
     Asking, HistoryRecord, Interval, LedgerReads, LedgerReport, OfPart, Partial, PartialCause, PhaseRecord, Recorder,
     ResourceSample, Sampler, StatsSampler, StoreStats, Tally, WorkerUse,
@@ -58,7 +58,7 @@ pub struct Written {
     /// New documents, by position of the collection: their numbers are taken.
     pub inserted: Vec<u64>,
     /// What was acknowledged.
-    pub book: Book,
+    pub trial_ledger: TrialLedger,
     /// By position of the collection: whether all of its documents are there, because they were loaded and nothing was
     /// deleted since.
     pub complete: Vec<bool>,
@@ -100,7 +100,7 @@ pub fn run_phase(
     context: PhaseContext<'_>,
 ) -> Result<PhaseRecord, StoreError> {
     let PhaseContext { catalog, clock, stop, seed, interval, begin, written, companions, gone, observer } = context;
-    let Written { inserted, book, complete, unsettled, late_deletes, highest } = written;
+    let Written { inserted, trial_ledger, complete, unsettled, late_deletes, highest } = written;
     inserted.resize(catalog.iter().count(), 0);
     complete.resize(catalog.iter().count(), false);
     let followed = Followed::of(plan, &catalog, seed).map(Arc::new);
@@ -108,19 +108,19 @@ pub fn run_phase(
     let versions_above = plan.versions_above.max(*highest);
     let plan = Arc::new(PhasePlan { followed, versions_above, ..plan.clone() });
     let interval_ns = (interval.as_nanos() as u64).max(1_000_000);
-    let gate = Arc::new(Gate::default());
+    let gate = Arc::new(StartGate::default());
     let start = PhaseStart::new();
     let phase_stop = Arc::new(Stop::new());
-    phase_stop.after_faults(book.faults_so_far());
+    phase_stop.after_faults(trial_ledger.faults_so_far());
     if !plan.ledger {
         // This includes collections that the phase is about to load again.
         let written = plan.acts().filter(|recipe| recipe.label.kind.writes());
-        written.for_each(|recipe| book.forget(recipe.label.collection));
+        written.for_each(|recipe| trial_ledger.forget(recipe.label.collection));
     }
     let (snapshots, received) = mpsc::channel();
-    let mut lent = if plan.ledger {
+    let mut parts = if plan.ledger {
         let counts: Vec<u64> = catalog.iter().zip(inserted.iter()).map(|(of, more)| of.count() + more).collect();
-        book.lend(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
+        trial_ledger.split(u64::from(plan.workers), &counts).into_iter().map(Some).collect()
     } else {
         Vec::new()
     };
@@ -137,7 +137,7 @@ pub fn run_phase(
                 worker,
                 seed,
                 base: inserted.clone(),
-                ledger: lent.get_mut(worker as usize).and_then(Option::take),
+                ledger: parts.get_mut(worker as usize).and_then(Option::take),
                 interval_ns,
                 team: Member {
                     clock: clock.clone(),
@@ -164,7 +164,7 @@ pub fn run_phase(
             }
         }
         // Of several parts, others may own what earlier phases inserted.
-        book.take_back(lent.drain(..).flatten());
+        trial_ledger.take_back(parts.drain(..).flatten());
         drop(snapshots);
         gate.wait_for(plan.part.workers(plan.workers).count());
         let agreed = match begin.filter(|_| !phase_stop.asked()).map(|mut agree| agree(observer)).transpose() {
@@ -253,7 +253,7 @@ pub fn run_phase(
                 std::panic::resume_unwind(panic);
             }
         }
-        book.faults(phase_stop.faults());
+        trial_ledger.faults(phase_stop.faults());
         if let Some(error) = reports.iter_mut().find_map(|r| r.error.take()) {
             return Err(error);
         }
@@ -292,7 +292,7 @@ pub fn run_phase(
         };
         for mut report in reports {
             *highest = report.highest_version.max(*highest);
-            book.take_back(report.ledger);
+            trial_ledger.take_back(report.ledger);
             reads.add(report.reads);
             history.operations.append(&mut report.seen.operations);
             history.overflowed |= report.seen.overflowed;
@@ -315,7 +315,7 @@ pub fn run_phase(
             for recipe in &plan.recipes {
                 let collection = recipe.label.collection;
                 complete[collection] = *late_deletes == 0;
-                book.loaded(collection, catalog.get(collection).count());
+                trial_ledger.loaded(collection, catalog.get(collection).count());
             }
         }
         for recipe in plan.acts().filter(|recipe| removes(recipe.label.kind)) {
@@ -323,7 +323,7 @@ pub fn run_phase(
         }
         if plan.ledger {
             observer.event(&Event::Note { text: format!("reading back what `{}` wrote", plan.name) });
-            let report = read_back::read_back(store, &plan, &catalog, &clock, (&stop, gone), book);
+            let report = read_back::read_back(store, &plan, &catalog, &clock, (&stop, gone), trial_ledger);
             record.ledger = Some(LedgerReport { reads, ..report });
         }
         record

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::clock::{Clock, FakeClock};
 use super::drive::WorkerReport;
-use super::lanes::Lanes;
 use super::maker::Maker;
 use super::plan::PhasePlan;
+use super::slots::InFlight;
 use super::stop::Stop;
 use super::team::Outbox;
 use super::worker::{Turn, Turns, Worker, WorkerCore};
-use crate::ledger::Book;
+use crate::ledger::TrialLedger;
 use crate::measure::Recorder;
 use crate::store::{
     CollectionId, CollectionLayout, Completions, ErrorKind, Layout, MemoryStore, NullStore, Op, OpError, PhaseStart,
@@ -170,17 +170,17 @@ fn simulate_study<S: Session>(
         phase_start,
     };
     let session = open(&options, &catalog);
-    let ledger = plan.ledger.then(|| Book::default().lend(1, &[catalog.get(0).count()]).remove(0));
+    let ledger = plan.ledger.then(|| TrialLedger::default().split(1, &[catalog.get(0).count()]).remove(0));
     let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), 0, 1, vec![0], ledger).unwrap();
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();
-    let lanes = Lanes::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
+    let slots = InFlight::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
     let core = WorkerCore::new(
         Arc::clone(&plan),
         0,
         maker,
-        lanes,
+        slots,
         arrivals,
         clock.now_ns(),
         1_000_000_000,
@@ -323,7 +323,7 @@ impl Session for Holding {
     }
 }
 
-/// While a call blocks the thread, other lanes are free. Operations scheduled in that time wait for the store.
+/// While a call blocks the thread, other slots are free. Operations scheduled in that time wait for the store.
 #[test]
 fn a_store_that_holds_the_thread_is_no_send_delay() {
     let clock = FakeClock::new();
@@ -385,7 +385,7 @@ fn answers_of_one_read_have_its_time() {
     assert_eq!(service(true, 8), [5, 9], "it counts only until the session returns");
 }
 
-/// Several operations are scheduled while the host sleeps. Each is late by its own time, although its lane was busy
+/// Several operations are scheduled while the host sleeps. Each is late by its own time, although its slot was busy
 /// with the previous operation when it was sent.
 #[test]
 fn a_batch_of_late_operations_is_all_send_delay() {

@@ -32,7 +32,7 @@ fn what_waited_for_the_store_at_the_end_is_not_sent_any_more() {
     let latency = Duration::from_millis(30);
     let run = simulate(&["phases.phase.rate=1000"], 0, slow(SlowOptions { latency, ..SlowOptions::default() }));
     let tally = &run.record.ops[0];
-    // One lane of 30 ms: 333 in 10 s, and one more is in flight at the end.
+    // One slot of 30 ms: 333 in 10 s, and one more is in flight at the end.
     assert_eq!((tally.succeeded + tally.unfinished, tally.unfinished_sent), (10_000, 1));
     assert_eq!(tally.succeeded, 333);
     assert!(run.ended_ns < 10_001_000_000);

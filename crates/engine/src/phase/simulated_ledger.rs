@@ -8,7 +8,7 @@ use super::clock::{Clock, FakeClock};
 use super::maker::{Maker, More};
 use super::plan::PhasePlan;
 use super::simulated::{STUDY, near, simulate_on, study};
-use crate::ledger::{Book, KeyState};
+use crate::ledger::{KeyState, TrialLedger};
 use crate::store::{Completions, ErrorKind, MemoryStore, Op, OpError, Reply, Request, Session, Store, Token};
 
 /// The study with a ledger and this mix.
@@ -229,9 +229,9 @@ fn the_newest_documents_have_one_writer_each() {
         let (study, catalog) = study(&text("{ upsert = 3, insert = 1 }"), &overrides);
         let capabilities = MemoryStore::new().capabilities();
         let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());
-        let lent = Book::default().lend(workers, &[count]);
+        let parts = TrialLedger::default().split(workers, &[count]);
         let mut written: Vec<BTreeSet<u64>> = Vec::new();
-        for (worker, ledger) in lent.into_iter().enumerate() {
+        for (worker, ledger) in parts.into_iter().enumerate() {
             let (plan, catalog) = (Arc::clone(&plan), Arc::clone(&catalog));
             let mut maker = Maker::new(plan, catalog, worker as u32, 1, vec![0], Some(ledger)).unwrap();
             let (mut own, mut more, mut open) = (BTreeSet::new(), More::default(), Vec::new());

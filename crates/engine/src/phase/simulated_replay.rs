@@ -108,7 +108,7 @@ fn with_one_lane_all_clients_wait_for_each_other_in_the_order_of_their_times() {
     assert_eq!((run.record.ops[0].response.max() as f64 / 1e6).round() as u64, 60, "c: 15 to 75");
 }
 
-/// Whichever lanes there are, a client waits for a lane only if all are taken.
+/// Whichever slots there are, a client waits for a slot only if all are taken.
 #[test]
 fn clients_do_not_wait_for_each_other_while_a_lane_is_free() {
     let early = ["0 read a 0", "0 read a 1", "0 read a 2", "0 read a 3"];

@@ -73,7 +73,7 @@ fn a_transaction_that_is_rolled_back_leaves_no_open_write() {
 fn shares_of_rollbacks_are_kept_and_a_step_that_finds_nothing_is_a_miss() {
     let mix = STUDY.replace("{ read = 1 }", &TRANSFER.replace("steps", "rollback = 0.25, steps"));
     static ROLLED_BACK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let (run, seen) = run_text(&mix, &["phases.phase.duration=10s"], |_, op| {
+    let (run, seen) = run_text(&mix, &["phases.phase.duration=100s"], |_, op| {
         if let Op::Transaction { rolls_back: true, .. } = op {
             ROLLED_BACK.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }

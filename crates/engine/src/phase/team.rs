@@ -44,7 +44,7 @@ pub struct Member {
 
 /// Where workers wait until all are ready and the phase is started.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(super) struct StartGate {
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -55,7 +55,7 @@ struct GateState {
     open: bool,
 }
 
-impl Gate {
+impl StartGate {
     /// One worker's pass through the gate.
     pub(super) fn pass(self: &Arc<Self>) -> Pass {
         Pass { gate: Arc::clone(self), arrived: false }
@@ -79,7 +79,7 @@ impl Gate {
 /// One worker's pass through the gate. If a worker ends before it gets there, for instance because its driver panics
 /// while it opens a session, it still counts as arrived. Nobody waits for it forever.
 pub struct Pass {
-    gate: Arc<Gate>,
+    gate: Arc<StartGate>,
     arrived: bool,
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn nobody_passes_before_the_gate_opens_and_everybody_after() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(StartGate::default());
         let through = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn one_that_never_comes_holds_up_nobody() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(StartGate::default());
         let (lost, mut here) = (gate.pass(), gate.pass());
         let ended = std::thread::spawn(move || {
             let _lost = lost;
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn arriving_twice_counts_once() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(StartGate::default());
         let mut pass = gate.pass();
         pass.arrive();
         pass.arrive();

@@ -1,16 +1,16 @@
 //! The loop: one for every store, mode and host.
 //!
 //! [`Turns::turn`] never blocks. It takes completions, gives up operations that timed out, sends what is due while
-//! lanes are free, and says when it wants to be called again.
+//! slots are free, and says when it wants to be called again.
 
 use std::sync::Arc;
 use std::task::Context;
 
 use super::clock::Clock;
-use super::lanes::{Earlier, Fatal, Lanes};
 use super::maker::{Maker, More, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
 use super::replay::{Replay, Upcoming};
+use super::slots::{Earlier, Fatal, InFlight};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
@@ -50,22 +50,22 @@ pub(super) enum Turn {
 enum Hold {
     /// Something is scheduled at this time.
     Scheduled { at_ns: u64, arrival: bool },
-    /// No lane is free, or the last operations are still in flight.
+    /// No slot is free, or the last operations are still in flight.
     Answers,
     /// Everything has been sent.
     Done,
 }
 
-/// The next operation, in its lane.
+/// The next operation, in its slot.
 struct Next {
-    lane: usize,
+    slot: usize,
     /// When it was scheduled (open loop).
     scheduled: Option<u64>,
-    /// When its lane and this thread would have been free, had earlier operations not been sent late.
+    /// When its slot and this thread would have been free, had earlier operations not been sent late.
     could: u64,
 }
 
-/// A worker's times and limits, apart from its lanes.
+/// A worker's times and limits, apart from its slots.
 struct Course {
     start_ns: u64,
     /// When it stops sending scheduled operations.
@@ -103,7 +103,7 @@ pub(super) struct WorkerCore<C> {
     number: u32,
     touched: Vec<bool>,
     maker: Maker,
-    lanes: Lanes<C>,
+    slots: InFlight<C>,
     course: Course,
     /// Its part of a trace.
     replay: Option<Replay>,
@@ -115,7 +115,7 @@ pub(super) struct WorkerCore<C> {
     outbox: Outbox,
     usage: Usage,
     /// Until when the store last worked on this thread, and how late the client had sent that operation. Nothing else
-    /// could be sent meanwhile, whatever lanes were free.
+    /// could be sent meanwhile, whatever slots were free.
     held: (u64, u64),
     /// Whether the next operation is a write that waits for a key (`ledger`), and when a key was last free.
     keyless: bool,
@@ -139,7 +139,7 @@ struct Usage {
 
 impl<S: Session, C: Clock> Turns for Worker<S, C> {
     fn turn(&mut self, context: &mut Context<'_>) -> Turn {
-        self.core.lanes.idle = true;
+        self.core.slots.idle = true;
         // Sessions are polled even while nothing is in flight, because they reconnect while they are polled.
         let now = self.collect(context);
         self.look_around(now);
@@ -149,17 +149,17 @@ impl<S: Session, C: Clock> Turns for Worker<S, C> {
             }
             match self.hold() {
                 None => {
-                    if self.core.lanes.last_ns >= self.core.course.next_interval_ns || self.core.lanes.fatal.is_some() {
-                        let now = self.core.lanes.last_ns;
+                    if self.core.slots.last_ns >= self.core.course.next_interval_ns || self.core.slots.fatal.is_some() {
+                        let now = self.core.slots.last_ns;
                         self.look_around(now);
                     }
                 }
                 Some(hold) => {
                     self.flush();
                     if self.core.unpolled {
-                        let before = self.core.lanes.in_flight;
+                        let before = self.core.slots.in_flight;
                         self.collect(context);
-                        if self.core.lanes.in_flight < before {
+                        if self.core.slots.in_flight < before {
                             return Turn::Again;
                         }
                     }
@@ -186,11 +186,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let Self { sessions, core } = self;
         core.unpolled = false;
         for session in sessions {
-            let _ = session.poll(context, &mut core.lanes);
-            core.lanes.returned();
+            let _ = session.poll(context, &mut core.slots);
+            core.slots.returned();
         }
-        let now = core.lanes.now();
-        core.lanes.expire(now, &mut core.abandoned);
+        let now = core.slots.now();
+        core.slots.expire(now, &mut core.abandoned);
         self.abandon();
         now
     }
@@ -229,9 +229,9 @@ impl<S: Session, C: Clock> Worker<S, C> {
 
     /// Sends one operation that waits for its next try or its second request, if it is due.
     fn send_again(&mut self) -> bool {
-        let Some(lane) = self.core.lanes.next_again() else { return false };
+        let Some(slot) = self.core.slots.next_again() else { return false };
         // Its request takes over the buffers. A request that was prepared there is written again later.
-        self.send(lane);
+        self.send(slot);
         true
     }
 
@@ -242,39 +242,39 @@ impl<S: Session, C: Clock> Worker<S, C> {
             Ok(next) => next,
             Err(hold) => return Some(hold),
         };
-        let sent = self.send(next.lane);
+        let sent = self.send(next.slot);
         self.core.note_send_delay(&next, sent);
         None
     }
 
-    /// Sends the operation of a lane. Returns the time of the send, in ns of the clock.
+    /// Sends the operation of a slot. Returns the time of the send, in ns of the clock.
     #[inline]
-    fn send(&mut self, lane: usize) -> u64 {
+    fn send(&mut self, slot: usize) -> u64 {
         let Self { sessions, core } = self;
         if core.plan.ledger {
-            core.set_floors(lane);
+            core.set_floors(slot);
         }
-        let WorkerCore { maker, lanes, .. } = core;
-        let s = &mut lanes.lanes[lane];
+        let WorkerCore { maker, slots, .. } = core;
+        let s = &mut slots.slots[slot];
         let (task, stage, session) = (s.task, s.stage, s.session);
-        // Taken out during the call, because the request borrows it and the lanes are borrowed too.
+        // Taken out during the call, because the request borrows it and the slots are borrowed too.
         let revision = if stage == Stage::Swap { std::mem::take(&mut s.revision) } else { Vec::new() };
         let request = maker.request(&task, &s.more, stage, &revision);
-        lanes.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
-        let now = lanes.now();
-        lanes.sent(lane, now);
-        if !lanes.open_loop && lanes.lanes[lane].tries == 1 && stage != Stage::Swap {
-            lanes.lanes[lane].scheduled_ns = now;
+        slots.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
+        let now = slots.now();
+        slots.sent(slot, now);
+        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
+            slots.slots[slot].scheduled_ns = now;
         }
-        let token = lanes.token(lane);
-        sessions[session].submit(&request, token, lanes);
-        lanes.returned();
+        let token = slots.token(slot);
+        sessions[session].submit(&request, token, slots);
+        slots.returned();
         core.touched[session] = true;
-        let s = &mut core.lanes.lanes[lane];
+        let s = &mut core.slots.slots[slot];
         if s.in_flight {
             core.unpolled = true;
         } else {
-            core.held = (core.lanes.last_ns, s.lag_ns);
+            core.held = (core.slots.last_ns, s.lag_ns);
         }
         if stage == Stage::Swap && s.revision.is_empty() {
             s.revision = revision;
@@ -312,7 +312,7 @@ impl<C: Clock> WorkerCore<C> {
         plan: Arc<PhasePlan>,
         number: u32,
         mut maker: Maker,
-        mut lanes: Lanes<C>,
+        mut slots: InFlight<C>,
         arrivals: Option<Arrivals>,
         start_ns: u64,
         interval_ns: u64,
@@ -328,11 +328,11 @@ impl<C: Clock> WorkerCore<C> {
             Amount::Load | Amount::Trace => (u64::MAX, u64::MAX),
         };
         let replay = maker.replay.take();
-        lanes.begin(start_ns);
+        slots.begin(start_ns);
         Self {
             touched: vec![false; plan.connections as usize],
             maker,
-            lanes,
+            slots,
             course: Course {
                 start_ns,
                 end_ns,
@@ -370,13 +370,13 @@ impl<C: Clock> WorkerCore<C> {
 
     /// Settles the ledger and handles requests to stop.
     fn look_around(&mut self, now: u64) {
-        if !self.lanes.endings.is_empty() {
-            self.lanes.settle(&mut self.maker);
+        if !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
         }
         if let Some(ledger) = &mut self.maker.ledger {
             ledger.faults(self.stop.faults());
         }
-        if self.lanes.fatal.is_some() || self.cut_off.is_some() {
+        if self.slots.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
         }
         // This takes effect now at the latest: a turn that continues after this sends nothing more.
@@ -392,16 +392,16 @@ impl<C: Clock> WorkerCore<C> {
     fn is_unfinished(&self, now: u64) -> bool {
         let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
         let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
-        self.lanes.in_flight > 0 || !self.lanes.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
+        self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
     }
 
-    /// Puts the next operation into a lane, to be sent at once, or returns why it cannot.
+    /// Puts the next operation into a slot, to be sent at once, or returns why it cannot.
     #[inline]
     fn take_next(&mut self) -> Result<Next, Hold> {
         if self.replay.is_some() {
             return self.take_recorded();
         }
-        let now = self.lanes.last_ns;
+        let now = self.slots.last_ns;
         if now >= self.course.end_ns && self.course.arrivals.is_none() {
             return Err(Hold::Done);
         }
@@ -418,7 +418,7 @@ impl<C: Clock> WorkerCore<C> {
                 Some(scheduled)
             }
         };
-        let Some((lane, free_since)) = self.lanes.rested(now) else {
+        let Some((slot, free_since)) = self.slots.rested(now) else {
             return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
         };
         if free_since > now {
@@ -429,7 +429,7 @@ impl<C: Clock> WorkerCore<C> {
         {
             // The end has come. What could have been sent before it, had the client not been late, is still sent for a
             // while.
-            let could = scheduled.max(free_since.saturating_sub(self.lanes.lanes[lane].lag_ns));
+            let could = scheduled.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
             // Waiting for a key counts as waiting for the store.
             let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
@@ -437,14 +437,14 @@ impl<C: Clock> WorkerCore<C> {
                 return Err(Hold::Done);
             }
         }
-        if scheduled.is_none() && self.plan.think_ns > 0 && self.lanes.lanes[lane].generation > 0 {
+        if scheduled.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
             let ready = free_since.saturating_add(self.plan.think_ns);
             if ready > now {
                 return Err(Hold::Scheduled { at_ns: ready, arrival: false });
             }
         }
-        if self.plan.ledger && !self.lanes.endings.is_empty() {
-            self.lanes.settle(&mut self.maker);
+        if self.plan.ledger && !self.slots.endings.is_empty() {
+            self.slots.settle(&mut self.maker);
         }
         if self.prepared.is_none() {
             self.prepared = self.maker.next(&mut self.more);
@@ -463,56 +463,56 @@ impl<C: Clock> WorkerCore<C> {
             && scheduled > now
         {
             // The wait for the next arrival may have passed while the operation was drawn.
-            if scheduled > self.lanes.now() {
+            if scheduled > self.slots.now() {
                 return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
             }
         }
-        self.lanes.free.pop_front();
-        Ok(self.placed(lane, free_since, scheduled))
+        self.slots.free.pop_front();
+        Ok(self.placed(slot, free_since, scheduled))
     }
 
-    /// The same for recorded traffic: the operation of the free lane whose time comes first.
+    /// The same for recorded traffic: the operation of the free slot whose time comes first.
     fn take_recorded(&mut self) -> Result<Next, Hold> {
-        let Self { replay: Some(replay), lanes, course, maker, .. } = self else { return Err(Hold::Done) };
-        let now = lanes.last_ns;
+        let Self { replay: Some(replay), slots, course, maker, .. } = self else { return Err(Hold::Done) };
+        let now = slots.last_ns;
         if now >= course.end_ns {
             return Err(Hold::Done);
         }
-        while let Some((lane, since)) = lanes.free.pop_front() {
-            replay.freed(lane, since);
+        while let Some((slot, since)) = slots.free.pop_front() {
+            replay.freed(slot, since);
         }
-        let Some(Upcoming { lane, since_ns, scheduled_ns }) = replay.upcoming() else {
+        let Some(Upcoming { slot, since_ns, scheduled_ns }) = replay.upcoming() else {
             let all_sent = replay.left() == 0;
             course.left = if all_sent { 0 } else { course.left };
             return Err(if all_sent { Hold::Done } else { Hold::Answers });
         };
         let scheduled = scheduled_ns.map(|after_ns| course.start_ns.saturating_add(after_ns));
-        // A lane rests after a failure.
+        // A slot rests after a failure.
         if since_ns > now {
             return Err(Hold::Scheduled { at_ns: since_ns, arrival: false });
         }
         if let Some(scheduled) = scheduled
             && scheduled > now
-            && scheduled > lanes.now()
+            && scheduled > slots.now()
         {
             return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
         }
-        let Some((position, op)) = replay.take(lane) else { return Err(Hold::Answers) };
+        let Some((position, op)) = replay.take(slot) else { return Err(Hold::Answers) };
         self.more = More::default();
         self.prepared = Some(maker.recorded(position, &op));
-        Ok(self.placed(lane, since_ns, scheduled))
+        Ok(self.placed(slot, since_ns, scheduled))
     }
 
-    /// Puts the prepared operation into a lane.
+    /// Puts the prepared operation into a slot.
     #[inline]
-    fn placed(&mut self, lane: usize, free_since: u64, scheduled: Option<u64>) -> Next {
+    fn placed(&mut self, slot: usize, free_since: u64, scheduled: Option<u64>) -> Next {
         if self.course.left != u64::MAX {
             self.course.left -= 1;
         }
         if let Some(arrivals) = &mut self.course.arrivals {
             arrivals.advance();
         }
-        let s = &mut self.lanes.lanes[lane];
+        let s = &mut self.slots.slots[slot];
         s.task = self.prepared.take().unwrap_or_default();
         std::mem::swap(&mut s.more, &mut self.more);
         s.stage = match self.plan.recipes[s.task.recipe].label.kind {
@@ -520,41 +520,41 @@ impl<C: Clock> WorkerCore<C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
-        if self.lanes.watched {
+        if self.slots.watched {
             s.looked = None;
         }
         s.earlier = Earlier::default();
         s.scheduled_ns = scheduled.unwrap_or(0);
         let (held_until, held_lag) = self.held;
-        Next { lane, scheduled, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) }
+        Next { slot, scheduled, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) }
     }
 
     /// Records how late a scheduled operation was sent.
     #[inline]
     fn note_send_delay(&mut self, next: &Next, sent: u64) {
         let Some(scheduled) = next.scheduled else { return };
-        // If the previous operation had been sent on time, its lane (or this thread, if the store works on it) would
+        // If the previous operation had been sent on time, its slot (or this thread, if the store works on it) would
         // have been free earlier. So the delay of that operation is the client's fault here too, not a wait for the
         // store.
         let could = scheduled.max(next.could).max(self.key_free_ns);
         let delay = sent.saturating_sub(could);
-        let s = &mut self.lanes.lanes[next.lane];
+        let s = &mut self.slots.slots[next.slot];
         s.lag_ns = delay;
-        record(&mut self.lanes.recorder.send_delay, delay);
-        record(&mut self.lanes.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
+        record(&mut self.slots.recorder.send_delay, delay);
+        record(&mut self.slots.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
         if !s.in_flight {
             self.held.1 = delay;
         }
     }
 
     /// Every key that the next write could use has a write in flight or of unknown outcome. The write waits, as it
-    /// would for a free lane. Once an answer settles a key, a key is drawn again.
+    /// would for a free slot. Once an answer settles a key, a key is drawn again.
     #[cold]
     fn wait_for_key(&mut self) -> Hold {
         self.keyless = true;
-        if self.lanes.in_flight == 0 && self.lanes.again.is_empty() {
+        if self.slots.in_flight == 0 && self.slots.again.is_empty() {
             let why = "every key of a worker has a write of unknown outcome, so it cannot write any more";
-            self.lanes.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
+            self.slots.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
             self.stop.ask();
         }
         Hold::Answers
@@ -567,16 +567,16 @@ impl<C: Clock> WorkerCore<C> {
     }
 
     /// Sets what a read that is sent now, or sent again, must find.
-    fn set_floors(&mut self, lane: usize) {
-        self.lanes.settle(&mut self.maker);
-        let s = &mut self.lanes.lanes[lane];
+    fn set_floors(&mut self, slot: usize) {
+        self.slots.settle(&mut self.maker);
+        let s = &mut self.slots.slots[slot];
         s.floor = self.maker.floor(&s.task);
         self.maker.floors(&s.task, &s.more.indexes, &mut s.floors);
     }
 
     /// Whether nothing is in flight or waits for another try.
     fn is_idle(&self) -> bool {
-        self.lanes.in_flight == 0 && self.lanes.again.is_empty()
+        self.slots.in_flight == 0 && self.slots.again.is_empty()
     }
 
     /// Whether operations in flight are given up at some time. A closed loop has no schedule to keep, so it waits for
@@ -586,33 +586,33 @@ impl<C: Clock> WorkerCore<C> {
     }
 
     fn is_given_up(&self) -> bool {
-        self.is_limited() && self.lanes.last_ns >= self.course.give_up_ns
+        self.is_limited() && self.slots.last_ns >= self.course.give_up_ns
     }
 
     /// When nothing more will be sent: whether nothing more is awaited either.
     fn is_over(&self) -> bool {
-        let over = self.lanes.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
+        let over = self.slots.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
         self.is_given_up() || (self.is_idle() && over)
     }
 
     fn give_up_in_flight(&mut self) {
-        let now = self.lanes.last_ns;
-        self.lanes.censor_in_flight(now, &mut self.abandoned);
+        let now = self.slots.last_ns;
+        self.slots.count_unfinished_in_flight(now, &mut self.abandoned);
     }
 
     /// Until when to wait. At `wake_at_ns` the sessions have something to do without any I/O.
     fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
-        let now = self.lanes.last_ns;
+        let now = self.slots.last_ns;
         let (scheduled, arrival) = match hold {
             Hold::Scheduled { at_ns, arrival } => (at_ns, arrival),
             Hold::Answers | Hold::Done => (u64::MAX, false),
         };
         let mut at_ns = scheduled.min(wake_at_ns.unwrap_or(u64::MAX));
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
-        if self.lanes.in_flight > 0 {
-            earlier(self.lanes.next_timeout_ns);
+        if self.slots.in_flight > 0 {
+            earlier(self.slots.next_timeout_ns);
         }
-        for (_, again) in &self.lanes.again {
+        for (_, again) in &self.slots.again {
             earlier(*again);
         }
         if self.course.end_ns > now {
@@ -623,8 +623,8 @@ impl<C: Clock> WorkerCore<C> {
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
-        let sent_ns = (self.lanes.open_loop && self.lanes.in_flight > 0).then_some(self.lanes.last_sent_ns);
-        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns, idle: self.lanes.idle }
+        let sent_ns = (self.slots.open_loop && self.slots.in_flight > 0).then_some(self.slots.last_sent_ns);
+        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns, idle: self.slots.idle }
     }
 
     /// Counts operations that were scheduled and never sent, and hands over the rest.
@@ -632,13 +632,13 @@ impl<C: Clock> WorkerCore<C> {
         if std::mem::replace(&mut self.unfinished_counted, true) {
             return;
         }
-        let (now, end_ns) = (self.lanes.last_ns, self.course.end_ns);
+        let (now, end_ns) = (self.slots.last_ns, self.course.end_ns);
         self.unmake_prepared();
-        if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.lanes.open_loop) {
+        if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.slots.open_loop) {
             for (after_ns, op) in replay.untaken() {
                 let scheduled = self.course.start_ns.saturating_add(after_ns);
                 if scheduled < end_ns {
-                    self.lanes.censor(self.maker.recipe_of(op.kind()), now.saturating_sub(scheduled));
+                    self.slots.count_unfinished(self.maker.recipe_of(op.kind()), now.saturating_sub(scheduled));
                 }
             }
         }
@@ -652,14 +652,14 @@ impl<C: Clock> WorkerCore<C> {
                     break;
                 }
                 let recipe = self.maker.next_recipe();
-                self.lanes.censor(recipe, now.saturating_sub(scheduled));
+                self.slots.count_unfinished(recipe, now.saturating_sub(scheduled));
                 arrivals.advance();
                 if self.course.left != u64::MAX {
                     self.course.left -= 1;
                 }
             }
         }
-        self.lanes.settle(&mut self.maker);
+        self.slots.settle(&mut self.maker);
         self.snapshot(now, connections, true);
     }
 
@@ -679,7 +679,7 @@ impl<C: Clock> WorkerCore<C> {
         usage.total.run_queue_ns += run_queue_ns;
         usage.total.spin_ns += spin_ns;
         usage.total.wall_ns = wall_ns;
-        let recorder = &mut self.lanes.recorder;
+        let recorder = &mut self.slots.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
         let before = std::mem::replace(&mut self.connections, connections);
         recorder.connections = connections.since(before);
@@ -712,7 +712,7 @@ impl<C: Clock> WorkerCore<C> {
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
-        let Fatal { why, cause } = self.lanes.fatal.take()?;
+        let Fatal { why, cause } = self.slots.fatal.take()?;
         // The answer alone does not distinguish a busy store from a lost connection.
         let connected = self.connections.disconnects == 0;
         let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
@@ -727,16 +727,16 @@ impl<C: Clock> WorkerCore<C> {
             usage: self.usage.total,
             distinct: self.maker.take_distinct(),
             ledger: self.maker.ledger.take(),
-            reads: self.lanes.reads,
-            seen: self.lanes.seen,
-            answers: self.lanes.answers,
+            reads: self.slots.reads,
+            seen: self.slots.seen,
+            answers: self.slots.answers,
             highest_version: self.maker.highest_version(),
-            messages: self.lanes.messages.into_iter().collect(),
-            wrong_examples: self.lanes.wrong_examples,
+            messages: self.slots.messages.into_iter().collect(),
+            wrong_examples: self.slots.wrong_examples,
             taken: self.maker.taken(),
             partial,
-            sent_until_ns: self.course.end_ns.min(self.lanes.last_ns),
-            ended_ns: self.lanes.last_ns,
+            sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
+            ended_ns: self.slots.last_ns,
             ended_early: self.course.ended_early,
             error: None,
         }

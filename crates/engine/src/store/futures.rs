@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::coop::{Unconstrained, unconstrained};
 
-use super::bells::{Bell, Bells};
+use super::wakers::{SlotWaker, WokenSlots};
 use super::{Completions, OpError, OwnedReply, Request, Session, Token};
 
 /// A client that answers each request with a future.
@@ -43,7 +43,7 @@ pub struct FutureSession<R: Respond> {
     client: R,
     places: Vec<FuturePlace<R::Future>>,
     free: Vec<usize>,
-    bells: Arc<Bells>,
+    slots: Arc<WokenSlots>,
     /// Places to poll in this turn; kept for its memory.
     turn: Vec<usize>,
     in_flight: usize,
@@ -54,14 +54,14 @@ struct FuturePlace<F> {
     /// Boxed once for all futures of this place: each replaces the last. It runs outside tokio's budget. Otherwise work
     /// that is deferred when the budget runs out would be lost if `submit` is called in a short run of a runtime.
     future: Pin<Box<Option<Unconstrained<F>>>>,
-    bell: Arc<Bell>,
+    woken: Arc<SlotWaker>,
     waker: Waker,
 }
 
 impl<R: Respond> FutureSession<R> {
     /// A session over this client.
     pub fn new(client: R) -> Self {
-        Self { client, places: Vec::new(), free: Vec::new(), bells: Arc::default(), turn: Vec::new(), in_flight: 0 }
+        Self { client, places: Vec::new(), free: Vec::new(), slots: Arc::default(), turn: Vec::new(), in_flight: 0 }
     }
 
     /// The client.
@@ -72,12 +72,12 @@ impl<R: Respond> FutureSession<R> {
     fn take_place(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             let place = self.places.len();
-            let bell = self.bells.bell(place);
+            let woken = self.slots.waker(place);
             self.places.push(FuturePlace {
                 token: Token(0),
                 future: Box::pin(None),
-                waker: Waker::from(Arc::clone(&bell)),
-                bell,
+                waker: Waker::from(Arc::clone(&woken)),
+                woken,
             });
             place
         })
@@ -86,7 +86,7 @@ impl<R: Respond> FutureSession<R> {
     /// Polls the future of a place, if it still has one.
     fn poll_place(&mut self, number: usize, out: &mut dyn Completions) {
         let place = &mut self.places[number];
-        place.bell.quiet();
+        place.woken.reset();
         let Some(future) = place.future.as_mut().as_pin_mut() else { return };
         if let Poll::Ready(result) = future.poll(&mut Context::from_waker(&place.waker)) {
             let token = place.token;
@@ -117,9 +117,9 @@ impl<R: Respond> Session for FutureSession<R> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        self.bells.listen(cx.waker());
+        self.slots.listen(cx.waker());
         let mut turn = std::mem::take(&mut self.turn);
-        self.bells.take(&mut turn);
+        self.slots.take(&mut turn);
         for number in &turn {
             self.poll_place(*number, out);
         }

@@ -110,7 +110,7 @@ fn abandoning_drops_the_future_and_its_late_wake_harms_nobody() {
     assert_eq!(hand.borrow().dropped, [0]);
     assert!(session.poll(&mut cx, &mut out).is_ready());
 
-    // The place and even the token are reused. The waker of the old future rings for the new one.
+    // The place and even the token are reused. The waker of the old future wakes the place of the new one.
     session.submit(&REQUEST, Token(7), &mut out);
     finish(&hand, 0);
     assert!(session.poll(&mut cx, &mut out).is_pending());

@@ -4,7 +4,6 @@
 
 mod account;
 mod batch;
-mod bells;
 mod collected;
 mod contract;
 mod cuts;
@@ -28,10 +27,10 @@ mod rows;
 mod site;
 mod slow;
 mod transaction;
+mod wakers;
 
 pub use account::{Account, SameKeys};
 pub use batch::{Batch, BatchBuf};
-pub use bells::{Bell, Bells};
 pub use collected::Collected;
 pub use contract::{
     BuiltIndex, Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS,
@@ -53,10 +52,11 @@ pub use owned::OwnedReply;
 pub use ownership::{CopyId, Holdings, Marked, Owner, copied, several};
 pub use place::{canonical, place_of, same_file};
 pub use rows::{BadRow, RowPage, RowStream, Rows, RowsKind};
-pub use site::{Made, Making, Planned, Removal, Site, at_once, prepare, remove};
+pub use site::{Removal, Site, SiteOutcome, Wanted, WantedCollection, at_once, prepare, remove};
 pub use slow::{Servers, Slow, SlowOptions};
 pub use storebench_study::durability::{
     Acknowledged, Durability, DurabilityRequest, Isolation, Persisted, ReadConsistency,
 };
 pub use storebench_study::op_kind::OpKind;
 pub use transaction::{Step, StepsFound, Transactions};
+pub use wakers::{SlotWaker, WokenSlots};

@@ -84,22 +84,22 @@ pub trait Site {
     /// A crash between two steps may leave a collection without its mark (it is then reported, and never emptied) or a
     /// mark without its collection (which is created next time), but no document before the mark. Marks are written
     /// only if they are still what [`look`](Self::look) found, as far as the store can tell.
-    fn make(&mut self, making: &Making<'_>) -> impl Future<Output = Result<Made, StoreError>>;
+    fn make(&mut self, wanted: &Wanted<'_>) -> impl Future<Output = Result<SiteOutcome, StoreError>>;
 
     /// Removes collections with their marks. With the last of them, it removes what else Storebench created there.
     /// Called if [`look`](Self::look) found a marker.
     ///
     /// A collection is removed only while its mark is what the look found: a copy that takes it over, or that marks
-    /// another one beside it, keeps its data. Otherwise it returns [`Made::Changed`], and other collections may be
+    /// another one beside it, keeps its data. Otherwise it returns [`SiteOutcome::Changed`], and other collections may be
     /// gone.
-    fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<Made, StoreError>>;
+    fn unmake(&mut self, removal: &Removal) -> impl Future<Output = Result<SiteOutcome, StoreError>>;
 }
 
 /// What must exist afterwards.
 #[derive(Debug, Clone)]
-pub struct Making<'l> {
+pub struct Wanted<'l> {
     /// The collections of the layout.
-    pub collections: Vec<Planned<'l>>,
+    pub collections: Vec<WantedCollection<'l>>,
     /// The marks of all collections afterwards.
     pub marked: Vec<Marked>,
     /// Whether Storebench creates the place itself, or created it before.
@@ -110,7 +110,7 @@ pub struct Making<'l> {
 
 /// A collection that must exist afterwards.
 #[derive(Debug, Clone)]
-pub struct Planned<'l> {
+pub struct WantedCollection<'l> {
     /// Its layout.
     pub layout: &'l CollectionLayout,
     /// Its mark.
@@ -119,7 +119,7 @@ pub struct Planned<'l> {
     pub before: Option<String>,
 }
 
-impl Planned<'_> {
+impl WantedCollection<'_> {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.layout.name
@@ -138,7 +138,7 @@ impl Planned<'_> {
 
 /// How creating or removing went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Made {
+pub enum SiteOutcome {
     /// Everything is there, or gone.
     Done,
     /// Somebody else changed marks since the look. None of them were overwritten or removed.
@@ -177,7 +177,7 @@ impl Removal {
     }
 }
 
-impl<'l> Making<'l> {
+impl<'l> Wanted<'l> {
     fn of<S: Site>(site: &S, found: &Holdings, layout: &'l Layout, how: Prepare) -> Result<Self, StoreError> {
         let mut marked = if how.empties() { Vec::new() } else { found.marked.clone() };
         let mut collections = Vec::new();
@@ -198,7 +198,7 @@ impl<'l> Making<'l> {
                 Some(kept) => kept.mark.clone_from(&mark),
                 None => marked.push(Marked::new(&*collection.name, &*mark)),
             }
-            collections.push(Planned { layout: collection, mark, before });
+            collections.push(WantedCollection { layout: collection, mark, before });
         }
         let first = found.made.is_none();
         Ok(Self { collections, marked, made: found.made.unwrap_or(found.foreign.is_none()), first })
@@ -221,7 +221,7 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
             site.rest().await;
             continue;
         }
-        let making = Making::of(site, &found, layout, how)?;
+        let wanted = Wanted::of(site, &found, layout, how)?;
         let names = layout.collections.iter().map(|collection| collection.name.as_str());
         let new: Vec<&str> = names.filter(|name| found.marked_as(name).is_none()).collect();
         if let Some(what) = site.taken(&found, &new).await? {
@@ -238,11 +238,11 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
             )));
         }
         if how.empties() && found.made.is_some() {
-            if site.unmake(&Removal::of(&found, true, true)).await? == Made::Done {
+            if site.unmake(&Removal::of(&found, true, true)).await? == SiteOutcome::Done {
                 // Look again, and empty only once: what others mark from now on is theirs.
                 how = Prepare::Keep;
             }
-        } else if site.make(&making).await? == Made::Done {
+        } else if site.make(&wanted).await? == SiteOutcome::Done {
             return Ok(());
         }
     }
@@ -256,7 +256,7 @@ pub async fn prepare<S: Site>(site: &mut S, layout: &Layout, how: Prepare) -> Re
 pub async fn remove<S: Site>(site: &mut S) -> Result<(), StoreError> {
     for _ in 0..TRIES {
         let found = site.look().await?;
-        if found.made.is_none() || site.unmake(&Removal::of(&found, false, false)).await? == Made::Done {
+        if found.made.is_none() || site.unmake(&Removal::of(&found, false, false)).await? == SiteOutcome::Done {
             return Ok(());
         }
     }
@@ -435,27 +435,27 @@ mod tests {
             Ok(found)
         }
 
-        async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+        async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
             self.calls.push("make".to_owned());
             if self.seen != self.marks {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
-            self.made = Some(making.made);
-            self.marks = making.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
-            Ok(Made::Done)
+            self.made = Some(wanted.made);
+            self.marks = wanted.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
+            Ok(SiteOutcome::Done)
         }
 
-        async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+        async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
             let names: Vec<&str> = removal.going.iter().map(|going| going.name.as_str()).collect();
             self.calls.push(format!("unmake {}", names.join(" ")));
             if self.seen != self.marks {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
             self.marks.retain(|name, _| !removal.takes(name));
             if self.marks.is_empty() {
                 self.made = None;
             }
-            Ok(Made::Done)
+            Ok(SiteOutcome::Done)
         }
     }
 

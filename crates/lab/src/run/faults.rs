@@ -85,7 +85,7 @@ impl Breaker<'_> {
                 happened.forgotten = Some(ForgottenResult { files: of.files, bytes: of.bytes, names: of.names });
             }),
             FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
-            FaultKind::Limit => self.server(fault)?.squeeze(self.study, Some(fault)),
+            FaultKind::Limit => self.server(fault)?.limit_during_fault(self.study, Some(fault)),
             FaultKind::Link => self.links.worsen(self.study, fault),
             FaultKind::Reset => self.links.reset(fault).map(drop),
             FaultKind::Partition => self.links.partition(Some(fault)),
@@ -128,7 +128,7 @@ impl Breaker<'_> {
             FaultKind::RollingRestart => drop(self.server(fault)?.start(&*self.store)?),
             FaultKind::Pause => self.server(fault)?.resume()?,
             FaultKind::DiskFull => self.server(fault)?.fill_disk(false)?,
-            FaultKind::Limit => self.server(fault)?.squeeze(self.study, None)?,
+            FaultKind::Limit => self.server(fault)?.limit_during_fault(self.study, None)?,
             FaultKind::Link => self.links.mend(fault)?,
             FaultKind::Partition => self.links.partition(None)?,
             FaultKind::Reset | FaultKind::Run => {}

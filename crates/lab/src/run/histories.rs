@@ -7,7 +7,7 @@ use storebench_consistency::{
 };
 use storebench_documents::Catalog;
 use storebench_engine::ResolvedPhase;
-use storebench_engine::ledger::Struck;
+use storebench_engine::ledger::FaultHit;
 use storebench_engine::measure::{Content, Did, HistoryOperation, HistoryRecord, PhaseRecord};
 use storebench_engine::store::ReadConsistency;
 use storebench_results::human::count;
@@ -32,13 +32,13 @@ const LOADED: &str = "\"as loaded\"";
 /// What was read, if it was no version of the document.
 const FOREIGN: &str = "\"not a version of this document\"";
 /// Whether such a fault may take writes that this phase or an earlier one acknowledged.
-fn may_lose(configuration: &Configuration, position: usize, struck: Struck) -> bool {
+fn may_lose(configuration: &Configuration, position: usize, hit: FaultHit) -> bool {
     let writes = |phase: &&ResolvedPhase| match phase {
         ResolvedPhase::Operations(plan) => plan.recipes.iter().any(|recipe| recipe.label.kind.writes()),
         ResolvedPhase::Copy(copy) => copy.direction == CopyDirection::In,
     };
     let writing = configuration.plans[..=position].iter().filter(writes);
-    writing.into_iter().any(|phase| struck.may_lose(phase.guarantees().durability))
+    writing.into_iter().any(|phase| hit.may_lose(phase.guarantees().durability))
 }
 
 /// When a fault may have taken acknowledged writes, in ns since the phase began.
@@ -53,8 +53,8 @@ struct Loss {
 /// The losses of a phase, in order. Each lasts from the fault until the store was ready again.
 fn losses(configuration: &Configuration, position: usize, faults: &[FaultResult]) -> Vec<Loss> {
     let loses = |of: &&FaultResult| {
-        let struck = Struck { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) };
-        may_lose(configuration, position, struck)
+        let hit = FaultHit { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) };
+        may_lose(configuration, position, hit)
     };
     let loss = |of: &FaultResult| {
         let several = of.of_nodes > 1;
@@ -82,7 +82,7 @@ fn evicted(found: &PhaseResult) -> u64 {
 impl Session<'_> {
     /// Notes that the server was restarted before a phase.
     pub(super) fn restarted(&mut self, configuration: &Configuration, position: usize) {
-        if may_lose(configuration, position, Struck { fault: FaultKind::Restart, nodes: 1, of: 1 }) {
+        if may_lose(configuration, position, FaultHit { fault: FaultKind::Restart, nodes: 1, of: 1 }) {
             self.written.may_be_lost(false);
         }
     }
@@ -476,7 +476,7 @@ mod tests {
         assert!(!explained(&swaps, true, false), "a lost update");
     }
 
-    /// Whether losses explain it. The store is struck at the first time and back at the second.
+    /// Whether losses explain it. The store is hit at the first time and back at the second.
     fn excused(group: &[HistoryOperation], losses: &[(u64, u64)], several: bool, evicts: bool) -> bool {
         let losses: Vec<Loss> =
             losses.iter().map(|(from_ns, to_ns)| Loss { from_ns: *from_ns, to_ns: *to_ns, several }).collect();

@@ -3,7 +3,7 @@
 //! Everything that can be refused is refused before the first store is touched. After each phase, the run folder holds
 //! everything measured so far.
 
-mod around;
+mod before_and_after;
 #[cfg(test)]
 mod configurations_tests;
 mod disk;

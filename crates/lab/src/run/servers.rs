@@ -195,7 +195,7 @@ impl Managed {
     }
 
     /// Applies the limits of a fault on top of the study's limits; with `None`, only the study's.
-    pub(super) fn squeeze(&self, study: &Study, fault: Option<&Fault>) -> Result<(), StoreError> {
+    pub(super) fn limit_during_fault(&self, study: &Study, fault: Option<&Fault>) -> Result<(), StoreError> {
         let mut limits = study.servers.get(&self.name).map(limits_of).unwrap_or_default();
         if let Some(fault) = fault {
             let bytes = |size: Option<ByteSize>| size.map(|size| size.0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
-use storebench_engine::ledger::Book;
+use storebench_engine::ledger::TrialLedger;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::{Namespace, OpKind, Prepare, StoreError, Support};
 use storebench_engine::{
@@ -194,7 +194,7 @@ impl Session<'_> {
                 result.trials[at].sampled = sampled;
                 // A server may report its version only after a first request.
                 result.trials[at].version = configuration.store.describe().version;
-                self.written = Written { book: self.book(configuration), ..Written::default() };
+                self.written = Written { trial_ledger: self.trial_ledger(configuration), ..Written::default() };
                 for position in 0..configuration.plans.len() {
                     if self.stop.asked() {
                         result.run.interrupted = true;
@@ -282,12 +282,12 @@ impl Session<'_> {
     }
 
     /// An empty ledger, if a phase of this configuration keeps one.
-    fn book(&self, configuration: &Configuration) -> Book {
+    fn trial_ledger(&self, configuration: &Configuration) -> TrialLedger {
         if !configuration.operations().any(|plan| plan.ledger) {
-            return Book::default();
+            return TrialLedger::default();
         }
         let catalog = self.catalog(configuration);
-        Book::new(
+        TrialLedger::new(
             configuration.study().seed,
             catalog.iter().map(Documents::count).sum(),
             ledger_share(configuration.study()),

@@ -97,9 +97,9 @@ class Run:
         return str(self._said()["found"])
 
     @property
-    def worth(self) -> str:
+    def trust(self) -> str:
         """How far to trust the answer, in one sentence."""
-        return str(self._said()["worth"])
+        return str(self._said()["trust"])
 
     def trials(self) -> Table:
         """One row per trial, phase and operation: counts, rates per second, and percentiles in ns.
@@ -197,7 +197,7 @@ class Run:
         if self.folder is None:
             return f"<p>{html.escape(repr(self))}</p>"
         said = self._said()
-        question, answer, worth = said["question"], said["found"], said["worth"]
+        question, answer, trust = said["question"], said["found"], said["trust"]
         colour = {"invalid": "#b3261e", "caution": "#8a5a00"}.get(said["severity"], "#1a7f37")
         picture = _call.call(["report", str(self.folder), "--picture", "-"], False).out
         chart = picture[picture.index("<svg") :] if "<svg" in picture else ""
@@ -205,7 +205,7 @@ class Run:
         more = "".join(f"<li>{html.escape(change)}</li>" for change in said["changes"])
         return (
             f"<div style='max-width:760px'>{asked}<div style='font-size:1.15em;font-weight:600'>{html.escape(answer)}</div>"
-            f"<ul>{more}</ul><div style='color:{colour}'>{html.escape(worth)}</div>{chart}"
+            f"<ul>{more}</ul><div style='color:{colour}'>{html.escape(trust)}</div>{chart}"
             f"<div style='opacity:.75'>report: {html.escape(str(self.folder / 'report.html'))}</div></div>"
         )
 

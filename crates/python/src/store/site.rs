@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use storebench_engine::store::{Holdings, Made, Making, Marked, Removal, Site, StoreError, several};
+use storebench_engine::store::{Holdings, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several};
 
 use super::session::bytes_of;
 use super::{Class, failed};
@@ -91,29 +91,29 @@ impl Site for ClassSite<'_> {
         })
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         let names = self.class.collections()?;
         let there = names.iter().any(|name| name == MARKER.0);
         // Also changed if others have removed it.
         if self.found != if there { self.marker()? } else { None } {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         self.create(&names, MARKER.0)?;
-        let collections = making.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
-        let marker = Marker { format: FORMAT.to_owned(), made: making.made, collections };
+        let collections = wanted.marked.iter().map(|marked| (marked.name.clone(), marked.mark.clone())).collect();
+        let marker = Marker { format: FORMAT.to_owned(), made: wanted.made, collections };
         if self.found.as_ref() != Some(&marker) {
             self.write(&marker)?;
         }
         // Also what an earlier process marked and then did not create.
-        making.collections.iter().try_for_each(|planned| self.create(&names, planned.name()))?;
-        Ok(Made::Done)
+        wanted.collections.iter().try_for_each(|planned| self.create(&names, planned.name()))?;
+        Ok(SiteOutcome::Done)
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let now = self.marker()?.unwrap_or_default();
         let marked: Vec<Marked> = now.collections.iter().map(|(name, mark)| Marked::new(&**name, &**mark)).collect();
         if !removal.still(&marked) {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         // Dropping may take long. A copy that wants one of these collections meanwhile waits, or is refused.
         let removing: Vec<(String, String)> = removal
@@ -141,6 +141,6 @@ impl Site for ClassSite<'_> {
         } else {
             self.write(&marker)?;
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }

@@ -2,9 +2,9 @@
 
 use indexmap::IndexSet;
 use maud::{Markup, html};
-use storebench_results::beside::{ConfigurationsTable, configurations_beside, operations, resources_beside};
 use storebench_results::claims::{ClaimResult, ClaimVerdict};
 use storebench_results::human::{bytes, digits};
+use storebench_results::side_by_side::{ConfigurationsTable, configuration_tables, operations, resource_tables};
 use storebench_results::stats::Estimate;
 use storebench_results::table::{Column, ColumnKind, Table};
 use storebench_results::times;
@@ -20,11 +20,11 @@ pub(super) fn section(subject: &Subject) -> Markup {
             h2 { "All figures" }
             @for (run, (of, name)) in subject.runs.iter().zip(run_names(&subject.runs)).enumerate() {
                 @if subject.runs.len() > 1 { h3 { (name) } }
-                @let tables = configurations_beside(&of.result);
+                @let tables = configuration_tables(&of.result);
                 @for of_phase in &tables { (configurations_table(subject, run, of_phase, "")) }
                 @if tables.is_empty() { (single(subject, run, &of.result)) }
                 (disk(subject, run, &of.result))
-                @for of_phase in &resources_beside(&of.result) { (configurations_table(subject, run, of_phase, " · resources")) }
+                @for of_phase in &resource_tables(&of.result) { (configurations_table(subject, run, of_phase, " · resources")) }
                 (published(&of.result))
                 (cost(&of.result))
             }

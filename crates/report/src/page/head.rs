@@ -3,8 +3,8 @@
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::brief_table;
 use storebench_results::human::{bytes, duration, plural};
+use storebench_results::side_by_side::brief_table;
 use storebench_results::table::Table;
 use storebench_results::validity::{Severity, grouped};
 
@@ -42,7 +42,7 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                     @if let Some(question) = &of.run.question { p.question { (question) } }
                     div.answer {
                         p.found { (said.found) }
-                        p.worth { (badge(said.severity)) " " (said.worth) }
+                        p.trust { (badge(said.severity)) " " (said.trust) }
                         (invalid(of))
                     }
                     @if let Some(picture) = picture::for_page(of) { figure.headline { (PreEscaped(picture)) } }

@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_results::answer::answer;
+use storebench_results::answer::phases_told;
 use storebench_results::human::rate;
 use storebench_results::stats::Estimate;
 use storebench_results::{FactorSweep, RunResult};
@@ -19,11 +19,13 @@ pub(super) const LONGEST_STORE: usize = 14;
 /// Fewer values make no curve.
 const FEWEST_VALUES: usize = 3;
 
-/// The curves of one factor.
+/// The curves of one factor in one phase.
 pub(super) struct Curve<'a> {
     /// What they show: `insert: documents per second`.
     pub(super) what: String,
-    /// `by batch`.
+    phase: String,
+    unit: &'static str,
+    /// `by batch`, or `load by batch` beside other phases.
     title: String,
     /// The values of the other factors.
     others: String,
@@ -32,18 +34,23 @@ pub(super) struct Curve<'a> {
     without: Vec<&'a str>,
 }
 
-/// The factors of the figure that the answer is about. All lines of a factor are at the same values of the others: those
+/// The factors of the phases that the answer is about. All lines of a factor are at the same values of the others: those
 /// that most stores have, and of these the first in the plan.
 pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
-    let told = answer(result).phase.unwrap_or_default();
+    let phases = phases_told(result);
     let factors: IndexSet<&str> = result.sweeps.iter().map(|swept| swept.factor.as_str()).collect();
     let stores: IndexSet<&str> = result.configurations.iter().map(|of| of.store.as_str()).collect();
-    let usable = |swept: &&FactorSweep| {
-        let known = swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count();
-        swept.figure.starts_with(&format!("{told}.")) && known >= FEWEST_VALUES
-    };
     let mut curves = Vec::new();
-    for factor in factors {
+    for (factor, phase) in factors.iter().flat_map(|factor| phases.iter().map(move |phase| (*factor, phase))) {
+        // A setting of another phase is not asked about here.
+        let own = factor.strip_prefix("phases.").and_then(|rest| rest.split_once('.')).map(|(own, _)| own);
+        if own.is_some_and(|own| own != phase && phases.iter().any(|other| other == own)) {
+            continue;
+        }
+        let usable = |swept: &&FactorSweep| {
+            let known = swept.sweep.curve.iter().filter(|point| point.figure.is_some()).count();
+            swept.figure.starts_with(&format!("{phase}.")) && known >= FEWEST_VALUES
+        };
         let swept: Vec<&FactorSweep> =
             result.sweeps.iter().filter(|swept| swept.factor == factor).filter(usable).collect();
         let Some(figure) = swept.first().map(|swept| swept.figure.as_str()) else { continue };
@@ -69,9 +76,25 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
         let others = values.join(", ");
         let without = stores.iter().copied().filter(|store| of.iter().all(|swept| swept.store != *store)).collect();
         let title = format!("by {}", short_name(factor));
-        curves.push(Curve { what: format!("{told}: {unit} per second"), title, others, of, without });
+        curves.push(Curve { what: String::new(), phase: phase.clone(), unit, title, others, of, without });
     }
     curves.truncate(MOST_CURVES);
+    // The first line names what all curves show. If that is not the same, each curve names its own.
+    let differ = |of: for<'a> fn(&'a Curve<'_>) -> &'a str| curves.iter().any(|curve| of(curve) != of(&curves[0]));
+    let (phases, units) = (differ(|curve| curve.phase.as_str()), differ(|curve| curve.unit));
+    for curve in &mut curves {
+        if phases {
+            curve.title = format!("{} {}", curve.phase, curve.title);
+        }
+        if units {
+            curve.title = format!("{}: {} per second", curve.title, curve.unit);
+        }
+        curve.what = match (phases, units) {
+            (true, true) => "documents or operations per second".to_owned(),
+            (true, false) => format!("{} per second", curve.unit),
+            (false, _) => format!("{}: {} per second", curve.phase, curve.unit),
+        };
+    }
     curves
 }
 

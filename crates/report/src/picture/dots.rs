@@ -1,7 +1,7 @@
 //! Stores side by side: dots with intervals, a line for each configuration, the best first.
 
-use storebench_results::beside::Panel;
 use storebench_results::human::{duration, plural, rate};
+use storebench_results::side_by_side::Panel;
 
 use super::scale::Scale;
 use super::sheet::{Anchor, LETTER, ROW, Sheet, cut, mark, shortened};

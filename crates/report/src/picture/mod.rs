@@ -15,7 +15,7 @@ mod spans;
 use indexmap::IndexSet;
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::beside::{Panel, Span, panels, spans};
+use storebench_results::side_by_side::{Panel, Span, panels, spans};
 
 use curves::Curve;
 use faults::FaultPanel;
@@ -198,6 +198,36 @@ mod tests {
         let faults = &mut run.trials[0].phases.last_mut().unwrap().faults;
         faults.iter_mut().for_each(|fault| fault.first_answer_ns = Some(700_000_000));
         drawn_with(&run, &["no answer for 700 ms<"]);
+    }
+
+    /// One curve for each phase that the answer is about, such as import and export.
+    #[test]
+    fn each_phase_that_a_factor_varies_has_a_curve() {
+        let mut run = run();
+        let mut load = run.sweeps[0].clone();
+        let last = load.sweep.curve[1].clone();
+        load.sweep.curve.push(storebench_results::sweep::SweptValue { value: 100.0, ..last });
+        let mut mixed = load.clone();
+        (mixed.factor, mixed.figure) = ("phases.mixed.workers".into(), "mixed.throughput".into());
+        // What the batches of the load change in `mixed` is not asked about.
+        let beside = storebench_results::FactorSweep { figure: "mixed.throughput".into(), ..load.clone() };
+        run.sweeps = vec![load, beside, mixed];
+        for trial in &mut run.trials {
+            trial.values.insert("phases.mixed.workers".into(), 2.into());
+            trial.searches.clear();
+            trial.phases.iter_mut().for_each(|phase| phase.limits.clear());
+        }
+        drawn_with(
+            &run,
+            &[
+                "documents or operations per second",
+                ">load by batch: documents per second<",
+                ">mixed by workers: operations per second<",
+            ],
+        );
+        assert!(!picture(&run).unwrap().contains("mixed by batch"));
+        run.sweeps.truncate(1);
+        drawn_with(&run, &["load: documents per second", ">by batch<"]);
     }
 
     #[test]

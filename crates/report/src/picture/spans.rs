@@ -1,7 +1,7 @@
 //! The times of a single configuration: a line from p50 to p99.9 for each operation, with a dot at p99.
 
-use storebench_results::beside::Span;
 use storebench_results::human::duration;
+use storebench_results::side_by_side::Span;
 
 use super::scale::{Scale, alone};
 use super::sheet::{Anchor, LETTER, ROW, Sheet, mark, shortened};

@@ -407,7 +407,7 @@ fn totals_of_different_operations_are_not_compared() {
          and pg does 1,002 ops/s of read and update; the service time p99 of read is 2.94 µs on redis and \
          69.3 µs on pg."
     );
-    assert!(answer(&run).worth.contains("redis leaves out update"), "{}", answer(&run).worth);
+    assert!(answer(&run).trust.contains("redis leaves out update"), "{}", answer(&run).trust);
 }
 
 /// Whatever is measured, fails or is missing: every store is named, and every number is one.

@@ -316,7 +316,7 @@ fn the_worst_checks_make_the_second_sentence() {
     let mut said = |checks: Vec<CheckResult>| {
         run.checks = checks;
         let found = answer(&run);
-        (found.worth, found.severity)
+        (found.trust, found.severity)
     };
     let (pass, note) = (check("errors", Severity::Pass), check("single-run", Severity::Note));
     let (caution, invalid) = (check("too-short", Severity::Caution), check("send-delay", Severity::Invalid));

@@ -8,10 +8,10 @@ use super::model::{
     CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun, GateOutcome,
     GateResult, Judgement, LeftOutTrial,
 };
-use crate::beside::is_central;
 use crate::cost::money;
 use crate::figures::{COST, DOCUMENTS, THROUGHPUT};
 use crate::human::{bytes, count, digits, duration, percent, plural, rate, some_of};
+use crate::side_by_side::is_central;
 use crate::stats::Estimate;
 use crate::times::INFINITE;
 use crate::validity::{Severity, in_short};

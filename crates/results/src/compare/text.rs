@@ -43,7 +43,7 @@ pub fn text(result: &CompareResult, all: bool, layout: Layout) -> String {
     out
 }
 
-/// In the order of a run's summary: what is compared, the answer, what it is worth, the figures.
+/// In the order of a run's summary: what is compared, the answer, how far to trust it, the figures.
 fn pair_text(out: &mut String, pair: &ComparedPair, all: bool, layout: Layout) {
     let paint = layout.paint;
     let _ = writeln!(out, "{}", paint.bold(&pair.a.title));

@@ -235,7 +235,9 @@ fn searches() {
             let mean = mean_of_trials(&searched.collect::<Vec<_>>()).unwrap().estimate(1);
             (mean.low.unwrap(), mean.high.unwrap())
         });
-        fits(found, &format!("{trials} searches by {step}"));
+        // 97.2 % at most, with ten trials of the coarsest grid.
+        let fits = (*FITS.start()..=*FITS.end() + 10).contains(&found);
+        assert!(fits, "{trials} searches by {step}: {found} of {STUDIES}");
     }
 }
 
@@ -325,7 +327,8 @@ fn the_recipes_for_ci_fail_slower_builds_and_no_others() {
     };
     let fails = |seed: u64, effect: f64| figure(seed, effect).estimate(4).low.unwrap() > 1.02;
     let slower = (0..STUDIES).filter(|seed| fails(*seed, 1.2)).count();
-    assert!(slower >= 930, "{slower} of {STUDIES} slower builds fail");
+    // 93.5 % of many; three standard errors less.
+    assert!(slower >= 911, "{slower} of {STUDIES} slower builds fail");
     let alike = (0..STUDIES).filter(|seed| (0..4).any(|figure| fails(seed * 4 + figure, 1.0))).count();
     assert!(alike <= 15, "{alike} of {STUDIES} like builds fail");
     let weak = |seed: u64| figure(seed, 1.0).detectable(1.02, true, 4).unwrap() > 1.3;

@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use indexmap::IndexMap;
 
-use super::{Layout, opening, worth};
+use super::{Layout, opening, trust};
 use crate::RunResult;
 use crate::answer::answer;
-use crate::beside::brief_table;
 use crate::claims::ClaimVerdict;
 use crate::human::{bytes, count, plural};
 use crate::lines::{facts as in_lines, paragraph};
+use crate::side_by_side::brief_table;
 
 /// The fewest columns of the table, whatever the width.
 const FEWEST_COLUMNS: usize = 3;
@@ -50,7 +50,7 @@ pub fn brief(result: &RunResult, layout: Layout) -> String {
         let text = format!("Published claims: {}{why}.", told.join(", "));
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
-    out.push_str(&worth(&found, layout));
+    out.push_str(&trust(&found, layout));
     out
 }
 

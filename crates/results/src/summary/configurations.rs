@@ -3,22 +3,22 @@
 use super::Layout;
 use crate::RunResult;
 use crate::answer::answer;
-use crate::beside::{ConfigurationsTable, configurations_beside, resources_beside};
 use crate::lines::paragraph;
+use crate::side_by_side::{ConfigurationsTable, configuration_tables, resource_tables};
 
 /// Columns of a name that is longer are cut, between two values.
 const LONGEST_NAME: usize = 64;
 
 /// The tables of all measured phases, each with its name.
 pub(super) fn tables(result: &RunResult, layout: Layout) -> Vec<(String, String)> {
-    configurations_beside(result).into_iter().map(|table| (table.phase.clone(), text(&table, layout))).collect()
+    configuration_tables(result).into_iter().map(|table| (table.phase.clone(), text(&table, layout))).collect()
 }
 
 /// The resources that configurations used in the phase of the answer. Empty if they are few enough to be described one
 /// by one.
 pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
     let told = answer(result).phase;
-    let tables = if configurations_beside(result).is_empty() { Vec::new() } else { resources_beside(result) };
+    let tables = if configuration_tables(result).is_empty() { Vec::new() } else { resource_tables(result) };
     let of_phase = tables.iter().find(|table| Some(&table.phase) == told.as_ref());
     of_phase.map_or_else(String::new, |table| {
         format!("\n{}\n{}", layout.paint.bold(&format!("{}: resources", table.phase)), text(table, layout))

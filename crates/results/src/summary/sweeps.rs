@@ -6,8 +6,8 @@ use storebench_study::workload::{short_names, shown_value};
 
 use super::Layout;
 use crate::answer::enough;
-use crate::beside::with_width;
 use crate::human::{digits, rate, ratio};
+use crate::side_by_side::with_width;
 use crate::sweep::{is_parallel, is_spent, value_in_words};
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
@@ -20,8 +20,8 @@ const MOST_SHOWN: usize = 8;
 pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
-    let worth: Vec<&FactorSweep> = result.sweeps.iter().filter(|s| s.sweep.curve.len() > 2).collect();
-    for swept in worth.iter().take(MOST_SHOWN) {
+    let shown: Vec<&FactorSweep> = result.sweeps.iter().filter(|s| s.sweep.curve.len() > 2).collect();
+    for swept in shown.iter().take(MOST_SHOWN) {
         let paths = swept.others.keys().map(String::as_str).chain([swept.factor.as_str()]);
         let short = short_names(paths.collect::<Vec<_>>());
         let name = |path: &str| short.get(path).copied().unwrap_or_default().to_owned();
@@ -42,7 +42,11 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
                 value_in_words(value.value),
                 value.figure.as_ref().map_or_else(|| "failed".into(), |f| with_width(rate, f)),
                 speed_up.map_or_else(String::new, ratio),
-                value.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| digits(e.value)),
+                // Compared with itself, it has no width.
+                value.efficiency.as_ref().filter(|_| parallel).map_or_else(String::new, |e| match nth {
+                    0 => digits(e.value),
+                    _ => with_width(digits, e),
+                }),
             ]);
         }
         out.push_str(&layout.table(&table));
@@ -50,8 +54,8 @@ pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
             let _ = writeln!(out, "  {}", enough(result, swept, &factor));
         }
     }
-    if worth.len() > MOST_SHOWN {
-        let _ = writeln!(out, "\n{} further sweeps are in run.json", worth.len() - MOST_SHOWN);
+    if shown.len() > MOST_SHOWN {
+        let _ = writeln!(out, "\n{} further sweeps are in run.json", shown.len() - MOST_SHOWN);
     }
     out
 }

@@ -1,6 +1,6 @@
 //! Which losses the guarantees of a trial allow, depending on what was done to its store.
 
-use storebench_engine::ledger::Struck;
+use storebench_engine::ledger::FaultHit;
 use storebench_engine::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
 use storebench_engine::store::{Durability, OpKind};
 use storebench_study::workload::FaultKind;
@@ -59,13 +59,13 @@ fn allowed_after(until: &[&PhaseResult], first: usize) -> Option<Allowed> {
         Some((name, name.parse::<Durability>().ok()?))
     });
     let of_phase = |(nth, phase): (usize, &&PhaseResult)| {
-        struck(phase).filter(|struck| nth >= first || struck.of > 1).collect::<Vec<_>>()
+        hits_of(phase).filter(|hit| nth >= first || hit.of > 1).collect::<Vec<_>>()
     };
-    let struck: Vec<Struck> = until.iter().enumerate().flat_map(of_phase).collect();
-    guarantees.flat_map(|guarantee| struck.iter().map(move |struck| (guarantee, *struck))).find_map(
-        |((name, durability), struck)| {
-            let allowed = || Allowed { durability: name.to_owned(), fault: struck.fault.name().to_owned() };
-            struck.may_lose(durability).then(allowed)
+    let hit: Vec<FaultHit> = until.iter().enumerate().flat_map(of_phase).collect();
+    guarantees.flat_map(|guarantee| hit.iter().map(move |hit| (guarantee, *hit))).find_map(
+        |((name, durability), hit)| {
+            let allowed = || Allowed { durability: name.to_owned(), fault: hit.fault.name().to_owned() };
+            hit.may_lose(durability).then(allowed)
         },
     )
 }
@@ -75,10 +75,10 @@ fn writes(phase: &PhaseResult) -> bool {
 }
 
 /// The faults of a phase, and a restart before it.
-fn struck(phase: &PhaseResult) -> impl Iterator<Item = Struck> {
-    let restarted = phase.restarted.as_ref().map(|_| Struck { fault: FaultKind::Restart, nodes: 1, of: 1 });
+fn hits_of(phase: &PhaseResult) -> impl Iterator<Item = FaultHit> {
+    let restarted = phase.restarted.as_ref().map(|_| FaultHit { fault: FaultKind::Restart, nodes: 1, of: 1 });
     let faults = phase.faults.iter().filter(|fault| fault.began_ns.is_some());
-    let faults = faults.map(|of| Struck { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) });
+    let faults = faults.map(|of| FaultHit { fault: of.what, nodes: of.nodes.max(1), of: of.of_nodes.max(1) });
     restarted.into_iter().chain(faults)
 }
 

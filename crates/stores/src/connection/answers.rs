@@ -45,7 +45,7 @@ pub(crate) trait Answers {
                 }
             }
         }
-        self.link(number).ring();
+        self.link(number).wake();
     }
 
     /// Whether requests can be sent on a link. If the link is down, this also drives its reconnection.

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::Pipe;
-use super::bell::Bell;
+use super::wake_flag::WakeFlag;
 use crate::net::{Backoff, Stream, not_connected};
 
 /// Establishes a connection until requests may be sent.
@@ -45,9 +45,9 @@ pub(crate) struct Link<T> {
     timeout: Duration,
     /// What the server can no longer guarantee, found during the last reconnection.
     refusal: Option<String>,
-    bell: Arc<Bell>,
+    woken: Arc<WakeFlag>,
     waker: Waker,
-    /// The waker that the bell wakes.
+    /// The waker that `woken` passes wake-ups to.
     listener: Option<Waker>,
 }
 
@@ -86,7 +86,7 @@ impl<T> Link<T> {
     }
 
     fn new(state: ConnectionState, connect: Connect, window: u32, timeout: Duration) -> Self {
-        let bell = Bell::new();
+        let woken = WakeFlag::new();
         Self {
             pipe: Pipe::new(window),
             state,
@@ -97,8 +97,8 @@ impl<T> Link<T> {
             silence: None,
             timeout,
             refusal: None,
-            waker: Waker::from(Arc::clone(&bell)),
-            bell,
+            waker: Waker::from(Arc::clone(&woken)),
+            woken,
             listener: None,
         }
     }
@@ -151,14 +151,14 @@ impl<T> Link<T> {
     /// Replaces the connection, because an answer will not come any more.
     pub(crate) fn give_up_because(&mut self, why: &'static str) {
         self.state = ConnectionState::Silent(why);
-        self.bell.wake_by_ref();
+        self.woken.wake_by_ref();
     }
 
     /// Closes the connection, which still works, and reconnects at once. The caller has taken the awaited requests
     /// with [`Pipe::lose`].
     pub(crate) fn replace(&mut self) {
         self.state = ConnectionState::Connecting((self.connect)());
-        self.bell.wake_by_ref();
+        self.woken.wake_by_ref();
     }
 
     /// Sends `bytes` before the connection is closed, if nothing is in flight and the socket accepts them now.
@@ -182,15 +182,15 @@ impl<T> Link<T> {
     #[inline]
     pub(crate) fn has_news(&mut self, cx: &Context<'_>) -> bool {
         if !self.listener.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            self.bell.listen(cx.waker());
+            self.woken.listen(cx.waker());
             self.listener = Some(cx.waker().clone());
         }
-        self.bell.take()
+        self.woken.take()
     }
 
     /// Whether it was woken since the last poll. Submits use this, because they also drive a link that is down.
     pub(crate) fn was_woken(&self) -> bool {
-        self.bell.take()
+        self.woken.take()
     }
 
     /// Writes what may be written. The next turn reports any error.
@@ -198,13 +198,13 @@ impl<T> Link<T> {
         if let ConnectionState::Up(stream) = &mut self.state
             && write(&mut self.pipe, stream, &mut Context::from_waker(&self.waker)).is_err()
         {
-            self.bell.wake_by_ref();
+            self.woken.wake_by_ref();
         }
     }
 
     /// Makes [`Link::has_news`] true, so that the session comes back to this link.
-    pub(super) fn ring(&self) {
-        self.bell.wake_by_ref();
+    pub(super) fn wake(&self) {
+        self.woken.wake_by_ref();
     }
 
     /// Makes progress: connects, writes, reads once. Call it until it returns [`Turn::Nothing`].
@@ -268,7 +268,7 @@ impl<T> Link<T> {
     fn wait(&mut self) {
         self.state = ConnectionState::Down(Box::pin(tokio::time::sleep(self.backoff.next_wait())));
         // The next turn registers a waker for the end of the wait.
-        self.bell.wake_by_ref();
+        self.woken.wake_by_ref();
     }
 }
 

@@ -6,12 +6,12 @@
 //! leave in one `write`.
 
 mod answers;
-mod bell;
 mod dialog;
 mod link;
 mod pipe;
 #[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 mod pipelined;
+mod wake_flag;
 mod work;
 
 pub(crate) use answers::Answers;

@@ -14,7 +14,7 @@ use couchbase::options::query_index_mgmt_options::{
 };
 use serde_json::{Value, json};
 use storebench_engine::store::{
-    CollectionLayout, Holdings, Layout, Made, Making, Marked, Planned, Removal, Site, StoreError,
+    CollectionLayout, Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, WantedCollection,
 };
 use storebench_study::workload::Body;
 use tokio::time::{Instant, sleep, timeout};
@@ -100,7 +100,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Writes the marker over the one that the look found, or creates it if there was none.
-    async fn write_marker(&self, scope: bool, marked: &[Marked], removing: bool) -> Result<Made, StoreError> {
+    async fn write_marker(&self, scope: bool, marked: &[Marked], removing: bool) -> Result<SiteOutcome, StoreError> {
         let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
         let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
         let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks, "removing": removing });
@@ -110,7 +110,7 @@ impl<'s> Scope<'s> {
                 None => collection.insert(MARKER, &marker, InsertOptions::new()).await,
             };
             match written {
-                Ok(_) => Ok(Made::Done),
+                Ok(_) => Ok(SiteOutcome::Done),
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -121,7 +121,7 @@ impl<'s> Scope<'s> {
                             | Kind::ScopeNotFound
                     ) =>
                 {
-                    Ok(Made::Changed)
+                    Ok(SiteOutcome::Changed)
                 }
                 Err(error) => Err(error),
             }
@@ -189,7 +189,7 @@ impl Site for Scope<'_> {
     }
 
     /// Writes the marker first: what is made after it is known to be ours, wherever this is interrupted.
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         let (link, settings) = (self.link, self.settings);
         if self.collections.is_none() {
             let manager = link.bucket.collections();
@@ -204,50 +204,50 @@ impl Site for Scope<'_> {
         if !self.has(MARKERS) {
             create_collection(link, settings, MARKERS).await?;
         }
-        if (making.first || making.collections.iter().any(Planned::marks))
-            && self.write_marker(making.made || self.created, &making.marked, false).await? == Made::Changed
+        if (wanted.first || wanted.collections.iter().any(WantedCollection::marks))
+            && self.write_marker(wanted.made || self.created, &wanted.marked, false).await? == SiteOutcome::Changed
         {
             return match self.read_marker().await? {
-                None if making.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
-                _ => Ok(Made::Changed),
+                None if wanted.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
+                _ => Ok(SiteOutcome::Changed),
             };
         }
-        for planned in making.collections.iter().filter(|planned| !self.has(planned.name())) {
+        for planned in wanted.collections.iter().filter(|planned| !self.has(planned.name())) {
             create_collection(link, settings, planned.name()).await?;
         }
-        for planned in &making.collections {
+        for planned in &wanted.collections {
             usable(link, settings, planned.name()).await?;
             make_indexes(link, settings, planned.layout, self.key_index).await?;
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 
     /// Changes the marks first, if they are still what was found: a copy that takes a collection over also overwrites
     /// its mark. If this is killed, what is left belongs to a study, and the next one removes it.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let scope = &self.settings.scope;
         let manager = self.link.bucket.collections();
         let made = self.marker.as_ref().is_some_and(|marker| marker.scope);
         if removal.whole {
-            if self.write_marker(made, &removal.going, true).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.write_marker(made, &removal.going, true).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             // Others may have added collections since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
             if now.foreign.is_some() || now.marked != removal.going {
-                return self.write_marker(made, &removal.going, false).await.map(|_| Made::Changed);
+                return self.write_marker(made, &removal.going, false).await.map(|_| SiteOutcome::Changed);
             }
             control(&format!("remove the scope `{scope}`"), manager.drop_scope(scope, None)).await?;
             self.removed = true;
-            return Ok(Made::Done);
+            return Ok(SiteOutcome::Done);
         }
         let marks: Vec<Marked> =
             removal.left.iter().cloned().chain(removal.going.iter().map(Marked::removing)).collect();
-        if self.write_marker(made, &marks, false).await? == Made::Changed {
-            return Ok(Made::Changed);
+        if self.write_marker(made, &marks, false).await? == SiteOutcome::Changed {
+            return Ok(SiteOutcome::Changed);
         }
         let drop = async |name: &str| {
             let what = format!("remove the collection `{scope}.{name}`");
@@ -264,11 +264,11 @@ impl Site for Scope<'_> {
             return self.write_marker(made, &left, false).await;
         }
         // From here on, nobody adds marks.
-        if self.write_marker(made, &[], true).await? == Made::Changed {
-            return Ok(Made::Changed);
+        if self.write_marker(made, &[], true).await? == SiteOutcome::Changed {
+            return Ok(SiteOutcome::Changed);
         }
         drop(MARKERS).await?;
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }
 

@@ -28,7 +28,7 @@
 //!
 //! # How the driver works around problems of the crate
 //! - It retries a login forever and does not say why it fails: `probe` first logs in once by hand.
-//! - It keeps operations whose node is away, and does not answer them: `gate` does.
+//! - It keeps operations whose node is away, and does not answer them: `lost_nodes` does.
 //! - It panics on some answers that no real server gives: the panics are caught, and the calls end as unknown.
 //! - It accepts a durability level for sub-document writes, but does not send it: with durability and `client=sdk`, merges
 //!   use a compare-and-swap loop.
@@ -42,11 +42,11 @@ mod counter;
 mod durability;
 mod errors;
 mod features;
-mod gate;
 mod indexes;
 mod kv;
 mod layout;
 mod link;
+mod lost_nodes;
 mod management;
 mod merge;
 mod operations;

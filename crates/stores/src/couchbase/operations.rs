@@ -17,8 +17,8 @@ use storebench_engine::store::{BatchBuf, Collected, ErrorKind, Op, OpError, OpKi
 use storebench_study::workload::Body;
 
 use super::errors::{closed_in_flight, op_error};
-use super::gate::{Gate, Unanswered};
 use super::link::unwound;
+use super::lost_nodes::{LostNodes, Unanswered};
 use super::queries::{Query, Row};
 use super::views::{Asked, Views};
 use super::{bulk, counter, merge};
@@ -47,7 +47,7 @@ pub(super) struct Context {
     pub(super) by_key: bool,
     /// Whether the cluster answers queries.
     pub(super) queries: bool,
-    pub(super) gate: Rc<Gate>,
+    pub(super) lost_nodes: Rc<LostNodes>,
     pub(super) views: Views,
 }
 
@@ -198,22 +198,22 @@ pub(super) async fn perform(context: Rc<Context>, task: Task) -> Result<OwnedRep
     }
 }
 
-/// Calls the SDK for one key: through the gate, with its errors and panics explained.
+/// Calls the SDK for one key, unless its node is lost. Errors and panics are explained.
 pub(super) async fn call<T>(
     context: &Context,
     kind: OpKind,
     key: &str,
     calling: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Called> {
-    context.gate.pass(key).map_err(Called::Answered)?;
-    let unanswered = Unanswered::new(&context.gate, key);
+    context.lost_nodes.pass(key).map_err(Called::Answered)?;
+    let unanswered = Unanswered::new(&context.lost_nodes, key);
     let called = unwound(calling).await;
     unanswered.answered();
     match called {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => {
             if closed_in_flight(&error) {
-                context.gate.lost(key);
+                context.lost_nodes.lost(key);
             }
             Err(Called::Failed(kind, error))
         }

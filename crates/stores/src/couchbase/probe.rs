@@ -47,18 +47,23 @@ async fn probe_one(settings: &Settings, host: &Host) -> Result<Topology, StoreEr
     drop(connect(host, tls, PATIENCE).await?);
     let (config, agreed) = match timeout(PATIENCE, log_in(settings, host)).await {
         Ok(result) => result?,
-        Err(_) => return Err(not_couchbase(host, "it did not answer")),
+        Err(_) => {
+            return Err(StoreError::Unreachable(format!(
+                "{host} accepted a connection, but did not answer within {PATIENCE:?}: it is overloaded or stopped, or is no \
+                 Couchbase data service; {CHECK_THE_PORT}"
+            )));
+        }
     };
     let mut topology = Topology::read(&config, &host.name, tls.is_some())?;
     topology.features = Features { collections: agreed.collections && topology.features.collections, ..agreed };
     Ok(topology)
 }
 
+const CHECK_THE_PORT: &str =
+    "check the port: the default is 11210, or 11207 with TLS (couchbases://), and 8091 is the web console";
+
 fn not_couchbase(host: &Host, what: &str) -> StoreError {
-    StoreError::Unreachable(format!(
-        "{host} is not a Couchbase data service: {what}; check the port: the default is 11210, or 11207 with TLS \
-         (couchbases://), and 8091 is the web console"
-    ))
+    StoreError::Unreachable(format!("{host} is not a Couchbase data service: {what}; {CHECK_THE_PORT}"))
 }
 
 /// The map, and what the node agreed to do.

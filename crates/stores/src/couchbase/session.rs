@@ -6,9 +6,9 @@ use std::task::{Context as Waking, Poll};
 
 use storebench_engine::store::{Completions, Op, Request, Session, SessionCounters, SessionOptions, StoreError, Token};
 
-use super::gate::Gate;
 use super::kv::KvSession;
 use super::link::Link;
+use super::lost_nodes::LostNodes;
 use super::operations::{Context, Target, Task, perform};
 use super::settings::Settings;
 use super::tasks::Tasks;
@@ -21,7 +21,7 @@ use crate::repeats::{Rounds, Within};
 pub(crate) struct CouchbaseSession {
     /// Boxed because the SDK's futures have no names. This costs once per session, not once per operation.
     sdk: Box<dyn Session>,
-    gate: Rc<Gate>,
+    lost_nodes: Rc<LostNodes>,
     kv: Option<KvSession>,
     /// Finds out whether a bulk operation has a key twice.
     rounds: Rounds,
@@ -46,7 +46,7 @@ impl CouchbaseSession {
             Target { name: name.clone(), scope, collection, body: *body, has_views }
         };
         let targets = ready.collections.iter().map(target).collect();
-        let gate = Gate::new(Arc::clone(settings), Arc::clone(&link), topology);
+        let lost_nodes = LostNodes::new(Arc::clone(settings), Arc::clone(&link), topology);
         let context = Rc::new(Context {
             targets,
             level: durability::level(options.durability),
@@ -55,14 +55,14 @@ impl CouchbaseSession {
             read_only: ready.read_only,
             queries,
             by_key: queries && settings.key_index,
-            gate: Rc::clone(&gate),
+            lost_nodes: Rc::clone(&lost_nodes),
             views,
         });
         let respond = move |request: &Request<'_>| {
             let task = Task::of(request, &context);
             perform(Rc::clone(&context), task)
         };
-        Ok(Self { sdk: Box::new(Tasks::new(respond)), gate, kv: None, rounds: Rounds::default() })
+        Ok(Self { sdk: Box::new(Tasks::new(respond)), lost_nodes, kv: None, rounds: Rounds::default() })
     }
 
     /// Sends operations on documents over these connections.
@@ -118,6 +118,6 @@ impl Session for CouchbaseSession {
     }
 
     fn counters(&self) -> SessionCounters {
-        self.kv.as_ref().map_or_else(|| self.gate.counters(), Session::counters)
+        self.kv.as_ref().map_or_else(|| self.lost_nodes.counters(), Session::counters)
     }
 }

@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
-use super::asked;
 use super::json;
 use super::memory::{Awaits, CouchMemory};
-use crate::asked::{ByNumber, Template};
+use super::study_queries;
 use crate::document::{self, CHANGED, EXISTS, Effect};
 use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
+use crate::study_queries::{ByNumber, Template};
 
 /// The maximum number of retries of a write after another client changed the document in between.
 pub(super) const TRIES: u32 = 20;
@@ -129,7 +129,7 @@ impl Dialect for CouchDialect {
         match memory.awaits {
             Awaits::Last => Step::Done(self.last(memory, answer, out.changes())),
             Awaits::Rows => self.rows(memory, &answer, out),
-            Awaits::Answer => asked::answered(memory, &answer, self.pouch),
+            Awaits::Answer => study_queries::answered(memory, &answer, self.pouch),
             Awaits::Existence => Step::Done(Err(match answer.status {
                 200..=299 => CHANGED,
                 _ => status_error(&answer, false),

@@ -15,7 +15,6 @@
 //! tested with CouchDB. Where the two differ (reading a revision, sizes, tasks, quorums), the driver follows the
 //! documentation of CouchDB 3.x. `storebench conform couchdb://…` runs the suite against your server.
 
-mod asked;
 mod bulk;
 mod dialect;
 #[cfg(test)]
@@ -27,6 +26,7 @@ mod rows;
 mod sample;
 mod server;
 mod store;
+mod study_queries;
 
 use crate::net::with_net_options;
 use crate::registry::{OptionHelp, Scheme};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
-use storebench_engine::store::{Made, StoreError};
+use storebench_engine::store::{SiteOutcome, StoreError};
 
 use crate::http::{Client, Method, Response};
 use crate::net::Host;
@@ -171,24 +171,29 @@ impl Server {
     }
 
     /// Creates a database.
-    pub(super) async fn create(&self, database: &str) -> Result<Made, StoreError> {
+    pub(super) async fn create(&self, database: &str) -> Result<SiteOutcome, StoreError> {
         let begun = Instant::now();
         loop {
             let response = self.call(Method::PUT, &Self::path(database, ""), None).await?;
             match response.status {
-                200..=299 => return Ok(Made::Done),
+                200..=299 => return Ok(SiteOutcome::Done),
                 // A cluster may still be removing an old database of this name.
                 412 | 500 if begun.elapsed() < Duration::from_secs(10) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-                412 if self.mark_of(database).await?.is_some() => return Ok(Made::Changed),
+                412 if self.mark_of(database).await?.is_some() => return Ok(SiteOutcome::Changed),
                 _ => return Err(self.unexpected(&format!("create the database `{database}`"), &response)),
             }
         }
     }
 
     /// Marks a database, if its previous mark still is `before`.
-    pub(super) async fn mark(&self, database: &str, before: Option<&str>, mark: &str) -> Result<Made, StoreError> {
+    pub(super) async fn mark(
+        &self,
+        database: &str,
+        before: Option<&str>,
+        mark: &str,
+    ) -> Result<SiteOutcome, StoreError> {
         let path = Self::path(database, MARKER);
         let mut marker = json!({ "made_by": "storebench", "made_for": mark });
         let there = self.call(Method::GET, &path, None).await?;
@@ -197,16 +202,16 @@ impl Server {
         }
         let there = there.json();
         if mark_in(&there).as_deref() != before {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         if there["_rev"].is_string() {
             marker["_rev"] = there["_rev"].clone();
         }
         let response = self.call(Method::PUT, &path, Some(&marker)).await?;
         match response.status {
-            200..=299 => Ok(Made::Done),
+            200..=299 => Ok(SiteOutcome::Done),
             // Changed, or removed with its database.
-            404 | 409 => Ok(Made::Changed),
+            404 | 409 => Ok(SiteOutcome::Changed),
             _ => Err(self.unexpected(&format!("write Storebench's marker to `{database}`"), &response)),
         }
     }

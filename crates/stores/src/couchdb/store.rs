@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use storebench_engine::store::{
     Account, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, Made, Making, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime,
-    SessionOptions, Site, Stats, Store, StoreError, Support, prepare, remove,
+    Holdings, Layout, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions,
+    Site, SiteOutcome, Stats, Store, StoreError, Support, Wanted, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
-use super::asked;
 use super::dialect::{Collection, CouchDialect};
 use super::server::{FORM, Index, Server, Sizes, Welcome};
+use super::study_queries;
 use super::{SCHEME, pages, sample};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target};
@@ -224,35 +224,35 @@ impl Site for Databases<'_> {
         Ok(databases.find(|name| found.theirs.contains(name)).map(|name| format!("the database `{name}`")))
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        for planned in &making.collections {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        for planned in &wanted.collections {
             let database = self.store.database_of(planned.name());
-            if planned.is_new() && self.server.create(&database).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if planned.is_new() && self.server.create(&database).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             let before = planned.before.as_deref();
-            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             for fields in &planned.layout.indexes {
                 let index = Index::over(fields);
                 self.server.index(&database, &index.name, &json!({ "fields": index.fields })).await?;
             }
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 
     /// Marks each database as being removed first. A copy that takes it over meanwhile also replaces the mark that was
     /// found, so only one of the two succeeds.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         for going in &removal.going {
             let database = self.store.database_of(&going.name);
-            if self.server.mark(&database, Some(&going.mark), &going.removing().mark).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.server.mark(&database, Some(&going.mark), &going.removing().mark).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             self.server.remove(&database).await?;
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }
 
@@ -289,7 +289,7 @@ impl CouchStore {
     /// Sends a query of the study to `_find` or `_explain`.
     async fn asked(&self, database: &str, what: &str, text: &str, values: Batch<'_>) -> Result<Value, StoreError> {
         let mut query = Vec::new();
-        let template = asked::template(text, values, false);
+        let template = study_queries::template(text, values, false);
         template.map_err(|e| StoreError::NotSupported(e.message.into_owned()))?.write(values, &mut query);
         let query: Value =
             serde_json::from_slice(&query).map_err(|e| StoreError::Failed(format!("the query is not JSON: {e}")))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storebench_engine::store::{Bell, Bells, LocalFuture, StoreError};
+use storebench_engine::store::{LocalFuture, SlotWaker, StoreError, WokenSlots};
 
 use super::wire::{Failure, Wire};
 use super::{Answer, RequestBuf};
@@ -43,13 +43,13 @@ pub(super) struct Link {
     pub(super) counted: bool,
     /// Whether its request was passed to the connection, so that part of it may have been sent.
     begun: bool,
-    bell: Arc<Bell>,
+    woken: Arc<SlotWaker>,
     waker: Waker,
 }
 
 impl Link {
-    pub(super) fn new(number: usize, wire: Wire, bells: &Arc<Bells>) -> Self {
-        let bell = bells.bell(number);
+    pub(super) fn new(number: usize, wire: Wire, slots: &Arc<WokenSlots>) -> Self {
+        let woken = slots.waker(number);
         Self {
             state: LinkState::Open(Box::new(wire)),
             backoff: Backoff::new(),
@@ -57,8 +57,8 @@ impl Link {
             served: false,
             counted: false,
             begun: false,
-            waker: Waker::from(Arc::clone(&bell)),
-            bell,
+            waker: Waker::from(Arc::clone(&woken)),
+            woken,
         }
     }
 
@@ -76,17 +76,17 @@ impl Link {
     }
 
     /// Whether something happened since the last poll.
-    pub(super) fn is_rung(&self) -> bool {
-        self.bell.is_rung()
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken.is_woken()
     }
 
-    /// Resets the bell before a poll. Later wake-ups ring it again.
-    pub(super) fn quiet(&self) {
-        self.bell.quiet();
+    /// Resets the waker before a poll. Later wake-ups set it again.
+    pub(super) fn reset(&self) {
+        self.woken.reset();
     }
 
     /// Makes the session poll this link.
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         self.waker.wake_by_ref();
     }
 
@@ -134,7 +134,7 @@ impl Link {
         if let LinkState::Open(wire) = &mut self.state
             && wire.send(cx).is_err()
         {
-            self.ring();
+            self.wake();
         }
     }
 

@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::future::try_join_all;
 use storebench_engine::store::{
-    Bells, Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    Completions, ErrorKind, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+    WokenSlots,
 };
 
 use super::link::{Link, LinkState, Turn};
@@ -113,7 +114,7 @@ pub(crate) struct HttpSession<D: Dialect> {
     dirty: Vec<usize>,
     /// Places whose request is waiting for a link.
     queue: VecDeque<usize>,
-    bells: Arc<Bells>,
+    slots: Arc<WokenSlots>,
     turn: Vec<usize>,
     in_flight: usize,
     disconnects: u64,
@@ -127,17 +128,17 @@ impl<D: Dialect> HttpSession<D> {
     pub(crate) async fn open(dialect: D, target: Target, options: &SessionOptions) -> Result<Self, StoreError> {
         let connections = options.in_flight.max(1) as usize;
         let timeout = options.timeout;
-        let bells = Arc::new(Bells::default());
+        let slots = Arc::new(WokenSlots::default());
         let mut links = Vec::with_capacity(connections);
         // Connect in batches, because a server's accept queue is short.
         while links.len() < connections {
             let together = (connections - links.len()).min(32);
             for made in try_join_all((0..together).map(|_| target.connect(timeout))).await? {
-                links.push(Link::new(links.len(), made, &bells));
+                links.push(Link::new(links.len(), made, &slots));
             }
         }
-        // Makes the first poll register each link, so that it rings when it is closed.
-        links.iter().for_each(Link::ring);
+        // Makes the first poll register each link, so that it wakes the session when it is closed.
+        links.iter().for_each(Link::wake);
         Ok(Self {
             dialect,
             target,
@@ -148,7 +149,7 @@ impl<D: Dialect> HttpSession<D> {
             links,
             dirty: Vec::new(),
             queue: VecDeque::new(),
-            bells,
+            slots,
             turn: Vec::new(),
             in_flight: 0,
             disconnects: 0,
@@ -192,7 +193,7 @@ impl<D: Dialect> HttpSession<D> {
                 break;
             };
             // It rang while idle. Most likely the server closed it.
-            if self.links[link].is_rung() && !matches!(self.links[link].turn(), Turn::Waiting) {
+            if self.links[link].is_woken() && !matches!(self.links[link].turn(), Turn::Waiting) {
                 self.queue.push_front(place);
                 self.reconnect(link);
                 continue;
@@ -227,7 +228,7 @@ impl<D: Dialect> HttpSession<D> {
 
     /// Handles events on a link.
     fn drive(&mut self, number: usize, out: &mut dyn Completions) {
-        self.links[number].quiet();
+        self.links[number].reset();
         if let LinkState::Connecting { .. } = self.links[number].state {
             out.arrived();
             return self.connecting(number, out);
@@ -339,7 +340,7 @@ impl<D: Dialect> HttpSession<D> {
             target.connect(timeout).await
         });
         link.state = LinkState::Connecting { coming, fresh };
-        link.ring();
+        link.wake();
     }
 
     fn connecting(&mut self, number: usize, out: &mut dyn Completions) {
@@ -349,7 +350,7 @@ impl<D: Dialect> HttpSession<D> {
             Poll::Ready(true) => {
                 (link.served, link.counted) = (false, false);
                 link.end();
-                link.ring();
+                link.wake();
                 self.idle.push(number);
             }
             Poll::Ready(false) => {
@@ -393,9 +394,9 @@ impl<D: Dialect> Session for HttpSession<D> {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
         // Register before looking, so that no wake-up in between is missed.
-        self.bells.listen(cx.waker());
+        self.slots.listen(cx.waker());
         let mut turn = std::mem::take(&mut self.turn);
-        self.bells.take(&mut turn);
+        self.slots.take(&mut turn);
         for number in &turn {
             self.drive(*number, out);
         }

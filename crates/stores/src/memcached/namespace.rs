@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
+use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted};
 
 use super::control::{Connection, find};
 use super::keys::{self, Collection, Listed};
@@ -241,33 +241,33 @@ impl Site for Prefix<'_> {
         Ok(found)
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         if matches!(self.item, Some((_, None))) {
             return Err(self.marker_taken(&format!("{}:marker", self.settings.prefix)));
         }
         // A new generation, so that its keys contain nothing of others.
-        let generation = if making.first { new_generation() } else { self.generation.clone() };
-        let collections = making.marked.clone();
-        let marker = Marker { alone: making.made, removed: false, generation: generation.clone(), collections };
+        let generation = if wanted.first { new_generation() } else { self.generation.clone() };
+        let collections = wanted.marked.clone();
+        let marker = Marker { alone: wanted.made, removed: false, generation: generation.clone(), collections };
         if !self.write(&marker).await? {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         self.generation = generation;
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 
     /// If the server does not list keys, the marker stays and records the removal. The documents are never found again,
     /// and are evicted when memory is needed.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         if removal.going.is_empty() && !removal.left.is_empty() {
-            return Ok(Made::Done);
+            return Ok(SiteOutcome::Done);
         }
         let seen = self.generation.clone();
         let documents = self.documents(removal).await?;
         // Read the marker after the listing: if it has not changed, the list contains no documents of another copy.
-        let Some(mut marker) = self.marker().await? else { return Ok(Made::Changed) };
+        let Some(mut marker) = self.marker().await? else { return Ok(SiteOutcome::Changed) };
         if marker.generation != seen || !removal.still(&marker.collections) {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         marker.collections.retain(|marked| !removal.takes(&marked.name));
         let stays = !marker.collections.is_empty();
@@ -288,7 +288,7 @@ impl Site for Prefix<'_> {
                 if stays { self.write(&marker).await? } else { self.delete().await? }
             }
         };
-        Ok(if done { Made::Done } else { Made::Changed })
+        Ok(if done { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 }
 

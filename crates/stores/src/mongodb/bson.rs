@@ -13,6 +13,29 @@ pub(super) const NULL: u8 = 0x0A;
 pub(super) const INT32: u8 = 0x10;
 pub(super) const INT64: u8 = 0x12;
 
+/// MongoDB's name of a type, as its operator `$type` has it.
+pub(super) fn type_name(kind: u8) -> &'static str {
+    match kind {
+        DOUBLE => "double",
+        STRING => "string",
+        DOCUMENT => "object",
+        ARRAY => "array",
+        BINARY => "binData",
+        OBJECT_ID => "objectId",
+        BOOL => "bool",
+        DATE => "date",
+        NULL => "null",
+        0x0B => "regex",
+        INT32 => "int",
+        0x11 => "timestamp",
+        INT64 => "long",
+        0x13 => "decimal",
+        0x7F => "maxKey",
+        0xFF => "minKey",
+        _ => "unknown",
+    }
+}
+
 /// The bytes are not valid BSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Garbage;

@@ -6,7 +6,7 @@ use storebench_engine::store::{ErrorKind, OpError, OpKind, OwnedReply, Reject};
 
 use super::bson::Members;
 use super::commands::Builder;
-use super::errors::Told;
+use super::errors::ServerError;
 use super::wire::garbage;
 use crate::document::NOT_SENT;
 
@@ -72,7 +72,7 @@ impl Bulk {
             let position = error.get("index").and_then(|index| index.as_i64()).and_then(|i| usize::try_from(i).ok());
             let item = position.and_then(|position| self.items.get(position));
             let item = item.ok_or_else(|| garbage(kind, "a write error names an item outside the request"))?;
-            rejects.push(Reject { item: *item as usize, error: Told::of(error).operation(kind) });
+            rejects.push(Reject { item: *item as usize, error: ServerError::of(error).operation(kind) });
         }
         Ok(rejects)
     }

@@ -5,9 +5,9 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use super::asked;
 use super::bson::{self, ARRAY, DOCUMENT};
 use super::encode::{self, EXPIRY, KEY, REVISION};
+use super::study_queries;
 use super::wire;
 use crate::document::counter;
 
@@ -307,7 +307,7 @@ impl Builder<'_> {
     pub(super) fn ask(&mut self, text: &str) -> Result<(), OpError> {
         let at = wire::begin(self.out);
         let mut command = Vec::new();
-        asked::command(self, text, &mut command)?;
+        study_queries::command(self, text, &mut command)?;
         self.out.extend_from_slice(&command);
         self.out.extend_from_slice(&self.tails.read);
         bson::text(self.out, "$db", &self.collection.database);
@@ -320,7 +320,7 @@ impl Builder<'_> {
     pub(super) fn explain_asked(&mut self, text: &str) -> Result<(), OpError> {
         let at = wire::begin(self.out);
         let mut command = Vec::new();
-        asked::command(self, text, &mut command)?;
+        study_queries::command(self, text, &mut command)?;
         bson::nested(self.out, DOCUMENT, "explain", |out| out.extend_from_slice(&command));
         bson::text(self.out, "verbosity", "queryPlanner");
         bson::text(self.out, "$db", &self.collection.database);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use storebench_engine::store::StoreError;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
-use super::errors::{Told, is_ok};
+use super::errors::{ServerError, is_ok};
 use super::finder::{Hello, Role};
 use super::url::Target;
 use super::wire::{self, Connection};
@@ -18,7 +18,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const LONG: Duration = Duration::from_secs(24 * 3_600);
 
 /// A connection for control calls.
-pub(super) struct Desk<'t> {
+pub(super) struct ControlConnection<'t> {
     pub(super) target: &'t Target,
     pub(super) hello: Hello,
     pub(super) dialect: Dialect,
@@ -38,9 +38,9 @@ pub(super) enum Dialect {
 }
 
 /// A reply, or what the server said instead.
-pub(super) type Answer = Result<Vec<u8>, Told>;
+pub(super) type Answer = Result<Vec<u8>, ServerError>;
 
-impl<'t> Desk<'t> {
+impl<'t> ControlConnection<'t> {
     /// Connects to the node that accepts writes.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl<'t> Desk<'t> {
         })?;
         let document = Members::of(reply)
             .map_err(|_| StoreError::Unreachable(format!("{place}: the server's answer is not MongoDB's protocol")))?;
-        Ok(if is_ok(document) { Ok(reply.to_vec()) } else { Err(Told::of(document)) })
+        Ok(if is_ok(document) { Ok(reply.to_vec()) } else { Err(ServerError::of(document)) })
     }
 
     /// Runs one command on the URL's database, which must succeed. `doing` says in errors what was attempted.
@@ -101,8 +101,8 @@ impl<'t> Desk<'t> {
         for name in ["writeErrors", "writeConcernError"] {
             let error = document.and_then(|d| d.get(name)).and_then(|value| value.members());
             let first = error.map(|error| match error.get("0").and_then(|value| value.members()) {
-                Some(first) => Told::of(first),
-                None => Told::of(error),
+                Some(first) => ServerError::of(first),
+                None => ServerError::of(error),
             });
             if let Some(told) = first {
                 return Err(told.control(&self.place(), doing));
@@ -137,8 +137,8 @@ impl<'t> Desk<'t> {
         doing: &str,
         command: impl FnOnce(&mut Vec<u8>),
         mut take: impl FnMut(&[u8]),
-    ) -> Result<Result<(), Told>, StoreError> {
-        let refused = |told: Told, place: String| told.control(&place, doing);
+    ) -> Result<Result<(), ServerError>, StoreError> {
+        let refused = |told: ServerError, place: String| told.control(&place, doing);
         let mut reply = match self.ask(database, PATIENCE, command).await? {
             Ok(reply) => reply,
             Err(told) => return Ok(Err(told)),

@@ -8,7 +8,7 @@ use crate::document::EXISTS;
 
 /// An error that the server reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ServerError {
     pub(super) code: i64,
     pub(super) text: String,
     /// Whether the server has aborted the transaction, and another try may succeed.
@@ -20,7 +20,7 @@ const ABORTED: &str = "TransientTransactionError";
 /// Error code for an unknown command.
 pub(super) const NO_SUCH_COMMAND: i64 = 59;
 
-impl Told {
+impl ServerError {
     /// Reads the error from a server's document: a reply, a write error or a write concern error.
     pub(super) fn of(document: Members<'_>) -> Self {
         let text = document.get("errmsg").and_then(|text| text.as_str()).unwrap_or("no reason given");
@@ -131,7 +131,7 @@ impl Told {
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for ServerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.code == 0 { f.write_str(&self.text) } else { write!(f, "{} (code {})", self.text, self.code) }
     }

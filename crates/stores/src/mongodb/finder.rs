@@ -13,7 +13,7 @@ use storebench_engine::store::StoreError;
 
 use super::auth::Login;
 use super::bson::{self, Members};
-use super::errors::{NO_SUCH_COMMAND, Told, is_ok};
+use super::errors::{NO_SUCH_COMMAND, ServerError, is_ok};
 use super::srv;
 use super::wire::{self, Broken, Connection};
 use crate::net::{Host, Tls, connect};
@@ -243,7 +243,7 @@ impl Finder {
             Err(broken) => return Err(other(broken.to_string())),
         };
         if !is_ok(reply) {
-            let told = Told::of(reply);
+            let told = ServerError::of(reply);
             return Err(if told.code == NO_SUCH_COMMAND {
                 StoreError::Unreachable(format!(
                     "{host} is too old: it does not support `hello`; use MongoDB 4.4.2 or later"

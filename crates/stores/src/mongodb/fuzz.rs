@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use storebench_study::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
-use super::errors::{Told, is_ok};
+use super::errors::{ServerError, is_ok};
 use super::{decode, job};
 
 static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
@@ -86,7 +86,7 @@ fn understand(bytes: &[u8]) {
         let _ = decode::document(bytes, kind, Some("n"), &mut out);
     }
     let Ok(members) = Members::of(bytes) else { return };
-    let _ = (is_ok(members), Told::of(members), members.at(&["cursor", "firstBatch"]));
+    let _ = (is_ok(members), ServerError::of(members), members.at(&["cursor", "firstBatch"]));
     walk(Value { kind: DOCUMENT, bytes }, 0);
 }
 

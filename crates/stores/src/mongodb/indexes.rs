@@ -6,7 +6,7 @@ use storebench_documents::json;
 use storebench_engine::store::{BuiltIndex, StoreError};
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
-use super::control::{Desk, LONG, PATIENCE};
+use super::control::{ControlConnection, LONG, PATIENCE};
 use super::{encode, stats};
 
 /// Error codes for an index that the server does not accept: BadValue, FailedToParse, TypeMismatch, CannotCreateIndex,
@@ -15,7 +15,7 @@ const REFUSED: [i64; 8] = [2, 9, 14, 67, 72, 85, 86, 197];
 
 /// Builds an index, unless the collection has one like it with this name.
 pub(super) async fn build(
-    desk: &mut Desk<'_>,
+    control: &mut ControlConnection<'_>,
     collection: &str,
     name: &str,
     text: &str,
@@ -36,23 +36,28 @@ pub(super) async fn build(
         });
     };
     let begun = Instant::now();
-    let database = desk.target.database.clone();
-    let answer = desk.ask(&database, LONG, command).await?;
+    let database = control.target.database.clone();
+    let answer = control.ask(&database, LONG, command).await?;
     let took = begun.elapsed();
     let doing = format!("build the index `{name}` of `{collection}`");
-    let reply = answer.map_err(|told| match told.control(&desk.place(), &doing) {
+    let reply = answer.map_err(|told| match told.control(&control.place(), &doing) {
         StoreError::Failed(why) if REFUSED.contains(&told.code) => StoreError::NotSupported(why),
         other => other,
     })?;
     let count = |name| Members::of(&reply).ok().and_then(|told| told.get(name)?.as_f64());
     let existed = count("numIndexesBefore").is_some() && count("numIndexesBefore") == count("numIndexesAfter");
-    let told = desk.ask(&database, PATIENCE, |out| bson::text(out, "collStats", collection)).await?;
+    let told = control.ask(&database, PATIENCE, |out| bson::text(out, "collStats", collection)).await?;
     let size = told.ok().and_then(|reply| stats::number(Members::of(&reply).ok()?, &["indexSizes", name]));
     Ok(BuiltIndex { took: (!existed).then_some(took), bytes: size.map(|bytes| bytes as u64) })
 }
 
 /// Removes an index.
-pub(super) async fn drop(desk: &mut Desk<'_>, collection: &str, name: &str, text: &str) -> Result<(), StoreError> {
+pub(super) async fn drop(
+    control: &mut ControlConnection<'_>,
+    collection: &str,
+    name: &str,
+    text: &str,
+) -> Result<(), StoreError> {
     // Servers with this protocol that ignore the name find it by its key.
     let key = json::member(text.as_bytes(), "key").unwrap_or_default();
     let mut by_key = Vec::new();
@@ -61,13 +66,13 @@ pub(super) async fn drop(desk: &mut Desk<'_>, collection: &str, name: &str, text
         bson::text(out, "dropIndexes", collection);
         out.extend_from_slice(&by_key);
     };
-    let database = desk.target.database.clone();
-    if encoded.is_ok() && desk.ask(&database, LONG, command).await?.is_ok() {
+    let database = control.target.database.clone();
+    if encoded.is_ok() && control.ask(&database, LONG, command).await?.is_ok() {
         return Ok(());
     }
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "dropIndexes", collection);
         bson::text(out, "index", name);
     };
-    desk.done(&format!("remove the index `{name}` of `{collection}`"), LONG, command).await.map(std::mem::drop)
+    control.done(&format!("remove the index `{name}` of `{collection}`"), LONG, command).await.map(std::mem::drop)
 }

@@ -10,7 +10,7 @@ use super::bulk::{Bulk, count};
 use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, range};
 use super::decode::{self, hex, same_type};
 use super::encode::{self, EXPIRY, REVISION};
-use super::errors::{Told, is_ok};
+use super::errors::{ServerError, is_ok};
 use super::patch::Changes;
 use super::wire::garbage;
 use crate::document::{CHANGED, EXISTS, nothing_written, prefix_end_text, wrong_collection};
@@ -485,11 +485,11 @@ impl Job {
             if !reply.get("ok").is_some_and(|ok| ok.as_f64().is_some() || ok.kind == bson::BOOL) {
                 return done(self.broken_off(garbage(kind, "it does not say whether the command succeeded")));
             }
-            let told = Told::of(reply);
+            let told = ServerError::of(reply);
             return Step::Done { result: self.broken_off(told.operation(kind)), elsewhere: told.is_elsewhere() };
         }
         if let Some(concern) = reply.get("writeConcernError").and_then(|value| value.members()) {
-            let told = Told::of(concern);
+            let told = ServerError::of(concern);
             let result = match &mut self.plan {
                 Plan::Bulk(bulk) => bulk.unacknowledged(reply, kind, told.unacknowledged()),
                 _ => Err(told.unacknowledged()),
@@ -574,7 +574,7 @@ impl Job {
 /// How many documents a write matched or wrote.
 fn written(reply: Members<'_>, kind: OpKind) -> Result<u32, OpError> {
     if let Some(error) = reply.get("writeErrors").and_then(|value| value.members()).and_then(|mut list| list.next()) {
-        let told = error.ok().and_then(|(_, value)| value.members()).map(Told::of);
+        let told = error.ok().and_then(|(_, value)| value.members()).map(ServerError::of);
         return Err(told.map_or_else(|| garbage(kind, "a write error is not a document"), |told| told.operation(kind)));
     }
     count(reply, kind)

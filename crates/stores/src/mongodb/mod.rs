@@ -32,7 +32,6 @@
 //! So this driver implements messages, login and the choice of node itself. `hickory-resolver` resolves `mongodb+srv`
 //! names, and the tests compare our BSON with that of the official `bson` crate.
 
-mod asked;
 mod auth;
 mod bson;
 mod bulk;
@@ -47,12 +46,13 @@ mod finder;
 mod fuzz;
 mod indexes;
 mod job;
-mod lane;
 mod namespace;
+mod node;
 mod patch;
 mod session;
 mod srv;
 mod stats;
+mod study_queries;
 mod transaction;
 mod url;
 mod wire;
@@ -71,10 +71,10 @@ use crate::net::{self, Control, Memo};
 use crate::registry::Options;
 use bson::{ARRAY, DOCUMENT};
 use commands::{Builder, Collection, KeyKind, Tails};
-use control::{Desk, Dialect, LONG, PATIENCE};
-use errors::Told;
+use control::{ControlConnection, Dialect, LONG, PATIENCE};
+use errors::ServerError;
 use finder::{Deployment, Role};
-use lane::Lane;
+use node::NodeConnections;
 pub(crate) use session::MongoSession;
 use session::{Orphans, Shared};
 pub(crate) use url::SCHEME;
@@ -136,8 +136,11 @@ impl MongoStore {
     }
 
     /// Makes a control call.
-    fn at_desk<T>(&self, call: impl AsyncFnOnce(&mut Desk<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        self.control.block_on(async { call(&mut self.desk().await?).await })
+    fn with_control<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut ControlConnection<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.control.block_on(async { call(&mut self.control().await?).await })
     }
 
     /// Sends a query, or asks for its plan.
@@ -150,20 +153,20 @@ impl MongoStore {
         let refused = |error: OpError| StoreError::NotSupported(error.message.into_owned());
         let collection = self.collection(collection)?;
         let mut command = Vec::new();
-        asked::template(text, values).map_err(refused)?.write(values, &mut command);
+        study_queries::template(text, values).map_err(refused)?.write(values, &mut command);
         let command = String::from_utf8(command).map_err(|e| StoreError::NotSupported(e.to_string()))?;
         let mut message = Vec::new();
         let mut builder = Builder { out: &mut message, collection: &collection, tails: &Tails::default() };
         let built = if explains { builder.explain_asked(&command) } else { builder.ask(&command) };
         built.map_err(refused)?;
-        self.at_desk(async |desk| {
-            let place = desk.place();
-            let answer = desk.send(&mut message, PATIENCE).await?;
+        self.with_control(async |control| {
+            let place = control.place();
+            let answer = control.send(&mut message, PATIENCE).await?;
             let reply = answer.map_err(|told| match told.control(&place, "try a query") {
                 StoreError::Failed(why) => StoreError::NotSupported(why),
                 other => other,
             })?;
-            desk.close_cursor(&collection.database, &reply).await;
+            control.close_cursor(&collection.database, &reply).await;
             Ok(reply)
         })
     }
@@ -174,7 +177,7 @@ impl MongoStore {
         if orphans.is_empty() {
             return;
         }
-        let Ok(mut desk) = self.desk().await else { return };
+        let Ok(mut control) = self.control().await else { return };
         let kill = |out: &mut Vec<u8>| {
             bson::nested(out, ARRAY, "killSessions", |out| {
                 let mut digits = itoa::Buffer::new();
@@ -183,7 +186,7 @@ impl MongoStore {
                 }
             });
         };
-        let _ = desk.ask("admin", PATIENCE, kill).await;
+        let _ = control.ask("admin", PATIENCE, kill).await;
     }
 
     /// The server's dialect, as far as it was asked.
@@ -192,14 +195,14 @@ impl MongoStore {
     }
 
     /// Connects for control calls, and remembers what the server reports about itself.
-    async fn desk(&self) -> Result<Desk<'_>, StoreError> {
-        let mut desk = Desk::open(&self.target).await?;
+    async fn control(&self) -> Result<ControlConnection<'_>, StoreError> {
+        let mut control = ControlConnection::open(&self.target).await?;
         if self.seen.get().is_none() {
-            let (version, dialect) = desk.version().await?;
-            self.seen.set(Seen { deployment: desk.hello.deployment, version, dialect });
+            let (version, dialect) = control.version().await?;
+            self.seen.set(Seen { deployment: control.hello.deployment, version, dialect });
         }
-        desk.dialect = self.dialect();
-        Ok(desk)
+        control.dialect = self.dialect();
+        Ok(control)
     }
 }
 
@@ -329,9 +332,9 @@ impl Store for MongoStore {
                 "Storebench makes all tries itself and does not use the server's retryable writes.",
                 "A collection whose documents may expire has a sparse TTL index. It does not include documents without an \
                  expiry.",
-                "FerretDB 1 has no TTL indexes, so that documents cannot expire; no $sample, so that keys are drawn while \
-                 all are read; no arrays within arrays and no member names with dots. Its updates are not atomic. With about \
-                 50 updates in flight it stands still, for good.",
+                "FerretDB 1 has no TTL indexes, so documents cannot expire. It has no $sample, so sampling keys reads all of \
+                 them. It takes no arrays within arrays and no member names with dots. Its updates are not atomic. With \
+                 about 50 updates in flight it hangs permanently.",
                 "Transactions need a replica set or a sharded cluster. One whose connection was lost is aborted on another; if \
                  that fails too, the server aborts it after a minute.",
                 "nx-27017 cannot replace documents of bytes, and answers with error code 8.",
@@ -348,11 +351,11 @@ impl Store for MongoStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        self.at_desk(async |_| Ok(()))
+        self.with_control(async |_| Ok(()))
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.control.block_on(async { self.desk().await?.look().await })
+        self.control.block_on(async { self.control().await?.look().await })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -365,12 +368,12 @@ impl Store for MongoStore {
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         let collections = self.control.block_on(async {
-            let mut desk = self.desk().await?;
+            let mut control = self.control().await?;
             if how.makes_nothing() {
-                return namespace::readable(&mut desk, layout, how == Prepare::WriteExisting).await;
+                return namespace::readable(&mut control, layout, how == Prepare::WriteExisting).await;
             }
-            prepare(&mut desk, layout, how).await?;
-            Ok(namespace::prepared(&desk, layout))
+            prepare(&mut control, layout, how).await?;
+            Ok(namespace::prepared(&control, layout))
         })?;
         self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
@@ -379,8 +382,8 @@ impl Store for MongoStore {
     async fn open(&self, options: &SessionOptions) -> Result<MongoSession, StoreError> {
         let ready = self.ready()?;
         let wanted = options.in_flight.max(1) as usize;
-        let lane = |role| Lane::open(&self.target, role, wanted, options.timeout);
-        let writes = lane(Role::Primary).await?;
+        let node = |role| NodeConnections::open(&self.target, role, wanted, options.timeout);
+        let writes = node(Role::Primary).await?;
         let deployment = writes.limits.deployment;
         if !guarantees(Some(deployment)).iter().any(|(guaranteed, _)| *guaranteed == options.durability) {
             let what = match deployment {
@@ -394,9 +397,9 @@ impl Store for MongoStore {
             )));
         }
         let stale = options.consistency == ReadConsistency::StaleOk;
-        let mut lanes = vec![writes];
+        let mut nodes = vec![writes];
         if stale && matches!(deployment, Deployment::ReplicaSet(2..)) {
-            lanes.push(lane(Role::Secondary).await?);
+            nodes.push(node(Role::Secondary).await?);
         }
         let tails = Tails::of(options, self.target.read_concern, deployment != Deployment::Single);
         let shared = Shared {
@@ -408,7 +411,7 @@ impl Store for MongoStore {
             orphans: Arc::clone(&self.orphans),
         };
         self.end_orphans().await;
-        Ok(MongoSession::new(shared, lanes, options.timeout))
+        Ok(MongoSession::new(shared, nodes, options.timeout))
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -416,7 +419,7 @@ impl Store for MongoStore {
         if ready.read_only || ready.writes_theirs() {
             return Ok(true);
         }
-        self.at_desk(async |desk| stats::settle(desk, at_most).await)
+        self.with_control(async |control| stats::settle(control, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -426,26 +429,26 @@ impl Store for MongoStore {
                 "only writable collections that Storebench made can be compacted".into(),
             ));
         }
-        self.at_desk(async |desk| {
+        self.with_control(async |control| {
             for collection in &ready.collections {
                 let command = |out: &mut Vec<u8>| {
                     bson::text(out, "compact", &collection.name);
                     // Since 4.4, `compact` blocks no reads or writes. Without `force`, a primary refuses it.
                     bson::boolean(out, "force", true);
                 };
-                desk.done(&format!("compact `{}`", collection.name), LONG, command).await?;
+                control.done(&format!("compact `{}`", collection.name), LONG, command).await?;
             }
             Ok(())
         })
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        self.at_desk(async |desk| stats::read(desk).await)
+        self.with_control(async |control| stats::read(control).await)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |desk| stats::sample(desk, &collection, at_most, seed).await)
+        self.with_control(async |control| stats::sample(control, &collection, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
@@ -483,21 +486,21 @@ impl Store for MongoStore {
         if !job::query_message(&mut builder, &request.op).map_err(|error| StoreError::BadUrl(error.to_string()))? {
             return Ok(None);
         }
-        self.at_desk(async |desk| {
-            let refused = |told: Told, place: String| told.control(&place, "explain the query");
-            let reply = desk.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, desk.place()))?;
+        self.with_control(async |control| {
+            let refused = |told: ServerError, place: String| told.control(&place, "explain the query");
+            let reply = control.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, control.place()))?;
             stats::explanation(&reply).map(Some)
         })
     }
 
     fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |desk| indexes::build(desk, &collection.name, name, text).await)
+        self.with_control(async |control| indexes::build(control, &collection.name, name, text).await)
     }
 
     fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
         let collection = self.collection(collection)?;
-        self.at_desk(async |desk| indexes::drop(desk, &collection.name, name, text).await)
+        self.with_control(async |control| indexes::drop(control, &collection.name, name, text).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -510,6 +513,6 @@ impl Store for MongoStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.ready.take();
-        self.control.block_on(async { remove(&mut self.desk().await?).await })
+        self.control.block_on(async { remove(&mut self.control().await?).await })
     }
 }

@@ -6,13 +6,13 @@
 use std::time::{Duration, Instant};
 
 use storebench_engine::store::{
-    CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several,
+    CollectionLayout, Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several,
 };
 use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::{Collection, KeyKind};
-use super::control::{Desk, Dialect, LONG, PATIENCE};
+use super::control::{ControlConnection, Dialect, LONG, PATIENCE};
 use super::encode::{EXPIRY, KEY};
 use crate::net;
 
@@ -30,7 +30,7 @@ const NAMESPACE_EXISTS: i64 = 48;
 /// How often the collections and the marker are read if they do not agree. The marker may be another program's.
 const LOOKS: usize = 5;
 
-impl Site for Desk<'_> {
+impl Site for ControlConnection<'_> {
     const ANOTHER: &'static str = "another database";
     const RESERVED: &'static str = MARKER;
 
@@ -69,25 +69,25 @@ impl Site for Desk<'_> {
         net::rest().await;
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let made = word(making.made);
-        if making.first && mark(self, DATABASE, made).await? == Made::Changed {
-            return Ok(Made::Changed);
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        let made = word(wanted.made);
+        if wanted.first && mark(self, DATABASE, made).await? == SiteOutcome::Changed {
+            return Ok(SiteOutcome::Changed);
         }
-        for planned in &making.collections {
+        for planned in &wanted.collections {
             let name = planned.name();
             // Create first, then mark: a collection that a crash leaves unmarked is not taken for ours, and not
             // dropped.
-            if planned.is_new() && make(self, name).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if planned.is_new() && make(self, name).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
-            if planned.is_new() && mark(self, name, &planned.mark).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if planned.is_new() && mark(self, name, &planned.mark).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             if let Some(before) = planned.before.as_deref().filter(|_| planned.marks())
-                && change_mark(self, &Marked::new(name, before), Some(&planned.mark)).await? == Made::Changed
+                && change_mark(self, &Marked::new(name, before), Some(&planned.mark)).await? == SiteOutcome::Changed
             {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
             make_indexes(self, planned.layout, planned.is_new()).await?;
         }
@@ -96,18 +96,18 @@ impl Site for Desk<'_> {
         if now.made.is_none() {
             mark(self, DATABASE, made).await?;
         }
-        for planned in making.collections.iter().filter(|planned| now.marked_as(planned.name()).is_none()) {
+        for planned in wanted.collections.iter().filter(|planned| now.marked_as(planned.name()).is_none()) {
             mark(self, planned.name(), &planned.mark).await?;
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 
     /// Removes the marks first. If this is killed, a later collection of the same name is then not taken for ours: what
     /// is left looks foreign, and is reported.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         for going in &removal.going {
-            if change_mark(self, going, None).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if change_mark(self, going, None).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             if let Err(error) = drop_collection(self, &going.name).await {
                 // The collection still exists, so restore its mark.
@@ -116,32 +116,32 @@ impl Site for Desk<'_> {
             }
         }
         if !removal.left.is_empty() {
-            return Ok(Made::Done);
+            return Ok(SiteOutcome::Done);
         }
         // The marker stays if others have added marks meanwhile. A mark that comes after the last look is written again
         // by whoever added it.
         let now = self.look().await?;
-        let Some(new) = now.made.filter(|_| now.marked.is_empty()) else { return Ok(Made::Done) };
+        let Some(new) = now.made.filter(|_| now.marked.is_empty()) else { return Ok(SiteOutcome::Done) };
         let found = Marked::new(DATABASE, word(new));
         let removing = Marked::new(DATABASE, format!("{}{REMOVING}", found.mark));
-        if !now.removing && change_mark(self, &found, Some(&removing.mark)).await? == Made::Changed {
-            return Ok(Made::Changed);
+        if !now.removing && change_mark(self, &found, Some(&removing.mark)).await? == SiteOutcome::Changed {
+            return Ok(SiteOutcome::Changed);
         }
         for _ in 0..LOOKS {
             let looked = Instant::now();
             let now = self.look().await?;
             if !now.removing {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
             if !now.marked.is_empty() {
-                return change_mark(self, &removing, Some(&found.mark)).await.map(|_| Made::Done);
+                return change_mark(self, &removing, Some(&found.mark)).await.map(|_| SiteOutcome::Done);
             }
             // Whoever waits for this removal must not have given it up for dead.
             if looked.elapsed() < SOON {
-                return drop_collection(self, MARKER).await.map(|()| Made::Done);
+                return drop_collection(self, MARKER).await.map(|()| SiteOutcome::Done);
             }
         }
-        Ok(Made::Changed)
+        Ok(SiteOutcome::Changed)
     }
 }
 
@@ -150,7 +150,7 @@ fn word(new: bool) -> &'static str {
     if new { "new" } else { "found" }
 }
 
-impl Desk<'_> {
+impl ControlConnection<'_> {
     /// What is there once no removal is about to drop the marker. A removal that takes too long was killed: the marker
     /// then stays.
     async fn when_nobody_removes(&mut self) -> Result<Holdings, StoreError> {
@@ -208,8 +208,8 @@ impl Desk<'_> {
 }
 
 /// The layout's collections as operations need them, once they exist.
-pub(super) fn prepared(desk: &Desk<'_>, layout: &Layout) -> Vec<Collection> {
-    layout.collections.iter().map(|collection| ours(collection, &desk.target.database)).collect()
+pub(super) fn prepared(control: &ControlConnection<'_>, layout: &Layout) -> Vec<Collection> {
+    layout.collections.iter().map(|collection| ours(collection, &control.target.database)).collect()
 }
 
 fn ours(layout: &CollectionLayout, database: &str) -> Collection {
@@ -224,12 +224,12 @@ fn ours(layout: &CollectionLayout, database: &str) -> Collection {
 }
 
 /// The collections and views of a database, sorted, without MongoDB's own.
-async fn list(desk: &mut Desk<'_>, database: &str) -> Result<Vec<String>, StoreError> {
+async fn list(control: &mut ControlConnection<'_>, database: &str) -> Result<Vec<String>, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::int32(out, "listCollections", 1);
         bson::boolean(out, "nameOnly", true);
     };
-    let found = desk.all(database, "list the collections", command).await?;
+    let found = control.all(database, "list the collections", command).await?;
     let name = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
     let mut names: Vec<String> = found.iter().filter_map(name).filter(|name| !name.starts_with("system.")).collect();
     names.sort_unstable();
@@ -237,7 +237,7 @@ async fn list(desk: &mut Desk<'_>, database: &str) -> Result<Vec<String>, StoreE
 }
 
 /// Adds a mark, unless one with that name exists.
-async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<Made, StoreError> {
+async fn mark(control: &mut ControlConnection<'_>, name: &str, made: &str) -> Result<SiteOutcome, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "insert", MARKER);
         bson::nested(out, ARRAY, "documents", |out| {
@@ -248,14 +248,20 @@ async fn mark(desk: &mut Desk<'_>, name: &str, made: &str) -> Result<Made, Store
         });
         majority(out);
     };
-    let Err(error) = desk.done("write Storebench's marker", PATIENCE, command).await else { return Ok(Made::Done) };
-    let now = desk.look().await?;
+    let Err(error) = control.done("write Storebench's marker", PATIENCE, command).await else {
+        return Ok(SiteOutcome::Done);
+    };
+    let now = control.look().await?;
     let there = if name == DATABASE { now.made.is_some() } else { now.marked_as(name).is_some() };
-    if there { Ok(Made::Changed) } else { Err(error) }
+    if there { Ok(SiteOutcome::Changed) } else { Err(error) }
 }
 
 /// Replaces or removes a collection's mark, if it is still the one that was found.
-async fn change_mark(desk: &mut Desk<'_>, found: &Marked, mark: Option<&str>) -> Result<Made, StoreError> {
+async fn change_mark(
+    control: &mut ControlConnection<'_>,
+    found: &Marked,
+    mark: Option<&str>,
+) -> Result<SiteOutcome, StoreError> {
     let (verb, list) = if mark.is_some() { ("update", "updates") } else { ("delete", "deletes") };
     let command = |out: &mut Vec<u8>| {
         bson::text(out, verb, MARKER);
@@ -275,9 +281,9 @@ async fn change_mark(desk: &mut Desk<'_>, found: &Marked, mark: Option<&str>) ->
         });
         majority(out);
     };
-    let reply = desk.done("write Storebench's marker", PATIENCE, command).await?;
+    let reply = control.done("write Storebench's marker", PATIENCE, command).await?;
     let met = Members::of(&reply).ok().and_then(|reply| reply.get("n")?.as_i64());
-    Ok(if met == Some(1) { Made::Done } else { Made::Changed })
+    Ok(if met == Some(1) { SiteOutcome::Done } else { SiteOutcome::Changed })
 }
 
 /// An election must not undo changes to the marker or to the list of collections.
@@ -285,26 +291,30 @@ fn majority(out: &mut Vec<u8>) {
     bson::nested(out, DOCUMENT, "writeConcern", |out| bson::text(out, "w", "majority"));
 }
 
-async fn make(desk: &mut Desk<'_>, name: &str) -> Result<Made, StoreError> {
-    let target = desk.target;
+async fn make(control: &mut ControlConnection<'_>, name: &str) -> Result<SiteOutcome, StoreError> {
+    let target = control.target;
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "create", name);
         majority(out);
     };
-    match desk.ask(&target.database, PATIENCE, command).await? {
-        Ok(_) => Ok(Made::Done),
-        Err(told) if told.code == NAMESPACE_EXISTS => Ok(Made::Changed),
-        Err(told) => Err(told.control(&desk.place(), &format!("create the collection `{name}`"))),
+    match control.ask(&target.database, PATIENCE, command).await? {
+        Ok(_) => Ok(SiteOutcome::Done),
+        Err(told) if told.code == NAMESPACE_EXISTS => Ok(SiteOutcome::Changed),
+        Err(told) => Err(told.control(&control.place(), &format!("create the collection `{name}`"))),
     }
 }
 
 /// Creates the indexes that are missing. FerretDB 1 breaks off when it is asked again for several that it has.
-async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout, is_new: bool) -> Result<(), StoreError> {
+async fn make_indexes(
+    control: &mut ControlConnection<'_>,
+    collection: &CollectionLayout,
+    is_new: bool,
+) -> Result<(), StoreError> {
     const EXPIRES: &str = "storebench_expiry";
     let name = &collection.name;
     // Name, fields, and whether it lets documents expire.
     let mut wanted: Vec<(String, Vec<&str>, bool)> = Vec::new();
-    if collection.uses.expiry && desk.dialect != Dialect::FerretDb1 {
+    if collection.uses.expiry && control.dialect != Dialect::FerretDb1 {
         wanted.push((EXPIRES.to_owned(), vec![EXPIRY], true));
     }
     wanted.extend(
@@ -314,9 +324,9 @@ async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout, is_new
             .map(|fields| (format!("{}_1", fields.join("_1_")), fields.iter().map(String::as_str).collect(), false)),
     );
     if !is_new && !wanted.is_empty() {
-        let database = desk.target.database.clone();
+        let database = control.target.database.clone();
         let command = |out: &mut Vec<u8>| bson::text(out, "listIndexes", name);
-        let found = desk.all(&database, &format!("list the indexes of `{name}`"), command).await?;
+        let found = control.all(&database, &format!("list the indexes of `{name}`"), command).await?;
         let named = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
         let there: Vec<String> = found.iter().filter_map(named).collect();
         wanted.retain(|(name, ..)| !there.contains(name));
@@ -341,14 +351,18 @@ async fn make_indexes(desk: &mut Desk<'_>, collection: &CollectionLayout, is_new
             }
         });
     };
-    desk.done(&format!("create the indexes of `{name}`"), LONG, command).await.map(drop)
+    control.done(&format!("create the indexes of `{name}`"), LONG, command).await.map(drop)
 }
 
 /// Finds the existing collections that are to be read, or written.
-pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) -> Result<Vec<Collection>, StoreError> {
-    let found = desk.look().await?;
-    found.check_made(desk, layout)?;
-    let (place, database) = (desk.place(), desk.target.database.clone());
+pub(super) async fn readable(
+    control: &mut ControlConnection<'_>,
+    layout: &Layout,
+    write: bool,
+) -> Result<Vec<Collection>, StoreError> {
+    let found = control.look().await?;
+    found.check_made(control, layout)?;
+    let (place, database) = (control.place(), control.target.database.clone());
     let mut collections = Vec::new();
     for collection in &layout.collections {
         let Some(existing) = &collection.existing else {
@@ -381,38 +395,55 @@ pub(super) async fn readable(desk: &mut Desk<'_>, layout: &Layout, write: bool) 
                 ))
             };
             let (other, name) = existing.name.split_once('.').ok_or_else(missing)?;
-            if !list(desk, other).await?.iter().any(|there| there == name) {
+            if !list(control, other).await?.iter().any(|there| there == name) {
                 return Err(missing());
             }
             (other.to_owned(), name.to_owned())
         };
-        let keys = key_kind(desk, &database, &name).await?;
-        let collated = keys == KeyKind::Text && is_collated(desk, &database, &name).await?;
+        let keys = key_kind(control, &database, &name).await?;
+        let collated = keys == KeyKind::Text && is_collated(control, &database, &name).await?;
         collections.push(Collection { name, database, body: collection.body, keys, theirs: true, collated });
     }
     Ok(collections)
 }
 
-/// The type of the keys in another program's collection. MongoDB orders keys by type first: if the first and the last
-/// have the same type, all do.
-async fn key_kind(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
-    let first = key_at(desk, database, name, 1).await?;
-    let last = key_at(desk, database, name, -1).await?;
-    if first != last {
-        return Err(StoreError::NotSupported(format!(
-            "the keys (`_id`) of `{database}.{name}` have several types, and Storebench can read only one of them"
-        )));
+/// The type of the keys in another program's collection. MongoDB orders keys by type first, and takes all numbers for one
+/// type. So if the first and the last have the same type, all do; a fraction between integers is found when it is read.
+async fn key_kind(control: &mut ControlConnection<'_>, database: &str, name: &str) -> Result<KeyKind, StoreError> {
+    let refused = |told: String| {
+        let told =
+            format!("the keys (`_id`) of `{database}.{name}` {told}; Storebench reads collections whose keys are");
+        StoreError::NotSupported(format!("{told} all text, all object ids or all integers"))
+    };
+    let Some(first) = key_at(control, database, name, 1).await? else { return Ok(KeyKind::Text) };
+    let last = key_at(control, database, name, -1).await?.unwrap_or(first);
+    match (kind_of(first), kind_of(last)) {
+        (Some(one), Some(other)) if one == other => Ok(one),
+        _ if first == last => Err(refused(format!("have the type {}", bson::type_name(first)))),
+        _ => {
+            let (first, last) = (bson::type_name(first), bson::type_name(last));
+            Err(refused(format!("have several types: the first is {first}, the last {last}")))
+        }
     }
-    Ok(first)
+}
+
+/// How keys of a BSON type are written as text. `None` if they cannot be.
+fn kind_of(kind: u8) -> Option<KeyKind> {
+    match kind {
+        bson::STRING => Some(KeyKind::Text),
+        bson::OBJECT_ID => Some(KeyKind::ObjectId),
+        bson::INT32 | bson::INT64 => Some(KeyKind::Integer),
+        _ => None,
+    }
 }
 
 /// Whether a collection or view has a collation, which then determines the order of its text.
-async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<bool, StoreError> {
+async fn is_collated(control: &mut ControlConnection<'_>, database: &str, name: &str) -> Result<bool, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::int32(out, "listCollections", 1);
         bson::nested(out, DOCUMENT, "filter", |out| bson::text(out, "name", name));
     };
-    let found = desk.all(database, &format!("look at the options of `{name}`"), command).await?;
+    let found = control.all(database, &format!("look at the options of `{name}`"), command).await?;
     let collated = |told: Members<'_>| {
         // nx-27017 ignores the filter and lists all collections.
         let named = told.get("name").and_then(|found| found.as_str()) == Some(name);
@@ -422,8 +453,13 @@ async fn is_collated(desk: &mut Desk<'_>, database: &str, name: &str) -> Result<
     Ok(found.iter().filter_map(|document| Members::of(document).ok()).any(collated))
 }
 
-/// The type of the first key in ascending (1) or descending (-1) order.
-async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> Result<KeyKind, StoreError> {
+/// The BSON type of the first key in ascending (1) or descending (-1) order. `None` without documents.
+async fn key_at(
+    control: &mut ControlConnection<'_>,
+    database: &str,
+    name: &str,
+    order: i32,
+) -> Result<Option<u8>, StoreError> {
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "find", name);
         bson::nested(out, DOCUMENT, "filter", |_| {});
@@ -432,34 +468,28 @@ async fn key_at(desk: &mut Desk<'_>, database: &str, name: &str, order: i32) -> 
         bson::int32(out, "limit", 1);
         bson::boolean(out, "singleBatch", true);
     };
-    let first = desk.all(database, &format!("read `{database}.{name}`"), command).await?;
-    let Some(document) = first.first() else { return Ok(KeyKind::Text) };
+    let first = control.all(database, &format!("read `{database}.{name}`"), command).await?;
+    let Some(document) = first.first() else { return Ok(None) };
     match Members::of(document).ok().and_then(|document| document.get(KEY)).map(|value| value.kind) {
         // A document without a key sorts first.
         None => Err(StoreError::NotSupported(format!(
             "documents of `{database}.{name}` have no `_id`, which Storebench needs; keep it in the pipeline of \
              the view, or name the collection behind the view"
         ))),
-        Some(bson::STRING) => Ok(KeyKind::Text),
-        Some(bson::OBJECT_ID) => Ok(KeyKind::ObjectId),
-        Some(bson::INT32 | bson::INT64) => Ok(KeyKind::Integer),
-        Some(_) => Err(StoreError::NotSupported(format!(
-            "unsupported type of the keys (`_id`) of `{database}.{name}`; expected text, object ids or \
-             integers"
-        ))),
+        kind => Ok(kind),
     }
 }
 
-async fn drop_collection(desk: &mut Desk<'_>, name: &str) -> Result<(), StoreError> {
+async fn drop_collection(control: &mut ControlConnection<'_>, name: &str) -> Result<(), StoreError> {
     const NOT_THERE: i64 = 26;
-    let target = desk.target;
+    let target = control.target;
     let command = |out: &mut Vec<u8>| {
         bson::text(out, "drop", name);
         majority(out);
     };
-    match desk.ask(&target.database, LONG, command).await? {
+    match control.ask(&target.database, LONG, command).await? {
         Err(told) if told.code != NOT_THERE => {
-            Err(told.control(&desk.place(), &format!("drop the collection `{name}`")))
+            Err(told.control(&control.place(), &format!("drop the collection `{name}`")))
         }
         _ => Ok(()),
     }

@@ -11,17 +11,17 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use super::asked;
 use super::commands::{Builder, Collection, Tails};
 use super::control::Dialect;
 use super::job::{Begin, Job, Step};
-use super::lane::{Awaited, Lane};
+use super::node::{Awaited, NodeConnections};
+use super::study_queries;
 use super::transaction::{Next, Transaction};
 use super::wire::{self, garbage};
-use crate::asked::{ByNumber, Template};
 use crate::connection::{Answers, Link};
 use crate::document::collection_of;
 use crate::net::lost;
+use crate::study_queries::{ByNumber, Template};
 
 /// What all operations need.
 pub(super) struct Shared {
@@ -48,9 +48,9 @@ struct Operation {
     /// When its transaction was given up, or its abort was sent, while that is not answered.
     given_up: Option<Instant>,
     collection: usize,
-    lane: usize,
-    /// Its connection within the lane.
-    line: Option<usize>,
+    node: usize,
+    /// Its connection within those to the node.
+    connection: Option<usize>,
     /// The next message, until a connection takes it.
     message: Vec<u8>,
 }
@@ -59,10 +59,10 @@ pub(crate) struct MongoSession {
     shared: Shared,
     /// Draws revisions.
     revisions: fastrand::Rng,
-    /// First the lane for writes, and for reads that must see them. Then the lane for other reads, if it is another
-    /// one.
-    lanes: Vec<Lane>,
-    /// Connections per lane.
+    /// First the connections to the node for writes, and for reads that must see them. Then those to the node for
+    /// other reads, if it is another one.
+    nodes: Vec<NodeConnections>,
+    /// Connections per node.
     width: usize,
     places: Vec<Operation>,
     free: Vec<usize>,
@@ -86,14 +86,14 @@ pub(super) fn now_ms() -> i64 {
 }
 
 impl MongoSession {
-    /// Takes lanes with equal numbers of connections.
-    pub(super) fn new(shared: Shared, lanes: Vec<Lane>, timeout: Duration) -> Self {
+    /// Takes the connections to each node, equally many to each.
+    pub(super) fn new(shared: Shared, nodes: Vec<NodeConnections>, timeout: Duration) -> Self {
         Self {
             shared,
             // The keys of the hasher are random in each process, and differ at each call.
             revisions: fastrand::Rng::with_seed(RandomState::new().hash_one(0)),
-            width: lanes.first().map_or(1, |lane| lane.lines.len()),
-            lanes,
+            width: nodes.first().map_or(1, |node| node.connections.len()),
+            nodes,
             places: Vec::new(),
             free: Vec::new(),
             in_flight: 0,
@@ -137,7 +137,7 @@ impl MongoSession {
         };
         let place = &mut self.places[number];
         place.transaction = transaction;
-        place.lane = 0;
+        place.node = 0;
         place.job = place.job.take().map(Job::step);
         built.map(drop)
     }
@@ -150,7 +150,7 @@ impl MongoSession {
         request: &Request<'_>,
         step: Option<&Tails>,
     ) -> Result<Option<OwnedReply>, OpError> {
-        let Self { shared, revisions, lanes, places, splits, queries, scratch, .. } = self;
+        let Self { shared, revisions, nodes, places, splits, queries, scratch, .. } = self;
         let position = request.collection.position();
         let collection = collection_of(request, &shared.collections, shared.read_only)?;
         let kind = request.op.kind();
@@ -161,8 +161,8 @@ impl MongoSession {
         }
         let place = &mut places[place];
         place.collection = position;
-        place.lane = if kind.writes() { 0 } else { lanes.len() - 1 };
-        let limits = &lanes[place.lane].limits;
+        place.node = if kind.writes() { 0 } else { nodes.len() - 1 };
+        let limits = &nodes[place.node].limits;
         let begin = Begin {
             builder: Builder { out: &mut place.message, collection, tails: step.unwrap_or(&shared.tails) },
             most_document_bytes: limits.most_document_bytes,
@@ -176,7 +176,7 @@ impl MongoSession {
         let request = match request.op {
             Op::Query { number, text, values } => {
                 scratch.clear();
-                queries.get(number, || asked::template(text, values))?.write(values, scratch);
+                queries.get(number, || study_queries::template(text, values))?.write(values, scratch);
                 let text = std::str::from_utf8(scratch).map_err(|_| OpError::unsupported())?;
                 with_values = Request { op: Op::Query { number, text, values }, ..*request };
                 &with_values
@@ -244,10 +244,10 @@ impl MongoSession {
         let undo = self.take_place(None);
         let place = &mut self.places[undo];
         transaction.ending(false, &self.shared.tails, &mut place.message);
-        (place.job, place.lane, place.given_up) = (Some(Job::ending()), 0, Some(Instant::now()));
+        (place.job, place.node, place.given_up) = (Some(Job::ending()), 0, Some(Instant::now()));
         self.given_up += 1;
         self.places[number].transaction = Some(transaction);
-        self.lanes[0].waiting.push_back(undo);
+        self.nodes[0].waiting.push_back(undo);
     }
 
     /// A free place.
@@ -263,7 +263,7 @@ impl MongoSession {
 
     fn leave(&mut self, number: usize) {
         let place = &mut self.places[number];
-        (place.job, place.line) = (None, None);
+        (place.job, place.connection) = (None, None);
         self.given_up -= usize::from(place.given_up.take().is_some());
         self.in_flight -= usize::from(place.token.take().is_some());
         // One long message must not hold its memory forever.
@@ -305,8 +305,8 @@ impl MongoSession {
         for number in 0..self.places.len() {
             let place = &mut self.places[number];
             let silent = place.given_up.is_some_and(|since| since.elapsed() >= self.timeout);
-            if let Some(line) = place.line.filter(|_| silent) {
-                self.lanes[place.lane].take_back(line);
+            if let Some(connection) = place.connection.filter(|_| silent) {
+                self.nodes[place.node].take_back(connection);
                 let open = place.transaction.as_deref_mut().filter(|transaction| transaction.is_open());
                 if open.is_some_and(|transaction| transaction.lose(true, OpError::unsupported()).1) {
                     self.abort(number);
@@ -317,46 +317,48 @@ impl MongoSession {
     }
 
     /// Gives waiting operations to idle connections. If no connection is up, they end as *temporary*.
-    fn dispatch(&mut self, lane: usize, out: &mut dyn Completions) {
-        if self.given_up > 0 && !self.lanes[lane].waiting.is_empty() && self.lanes[lane].idle.is_empty() {
+    fn dispatch(&mut self, node: usize, out: &mut dyn Completions) {
+        if self.given_up > 0 && !self.nodes[node].waiting.is_empty() && self.nodes[node].idle.is_empty() {
             self.take_back_silent();
         }
-        while !self.lanes[lane].waiting.is_empty() {
-            let Some(line) = self.lanes[lane].idle.pop() else { break };
+        while !self.nodes[node].waiting.is_empty() {
+            let Some(connection) = self.nodes[node].idle.pop() else { break };
             // It was woken while idle: most likely the server closed it.
-            if self.lanes[lane].lines[line].link.was_woken() {
-                self.advance(lane * self.width + line, out);
+            if self.nodes[node].connections[connection].link.was_woken() {
+                self.advance(node * self.width + connection, out);
             }
-            if !self.lanes[lane].lines[line].link.is_up() {
+            if !self.nodes[node].connections[connection].link.is_up() {
                 continue;
             }
-            if let Some(place) = self.lanes[lane].waiting.pop_front() {
-                self.send(place, line);
-                self.lanes[lane].dirty.push(line);
+            if let Some(place) = self.nodes[node].waiting.pop_front() {
+                self.send(place, connection);
+                self.nodes[node].dirty.push(connection);
             }
         }
-        if !self.lanes[lane].waiting.is_empty() && !self.lanes[lane].lines.iter().any(|line| line.link.is_up()) {
+        if !self.nodes[node].waiting.is_empty()
+            && !self.nodes[node].connections.iter().any(|connection| connection.link.is_up())
+        {
             let places = &self.places;
-            let (undo, lost) = std::mem::take(&mut self.lanes[lane].waiting)
+            let (undo, lost) = std::mem::take(&mut self.nodes[node].waiting)
                 .into_iter()
                 .partition::<VecDeque<_>, _>(|place| places[*place].token.is_none());
-            self.lanes[lane].waiting = undo;
+            self.nodes[node].waiting = undo;
             for place in lost {
-                let error = self.lanes[lane].lines[0].link.not_connected();
+                let error = self.nodes[node].connections[0].link.not_connected();
                 self.break_off(place, false, |_| error, out);
             }
         }
     }
 
     /// Puts an operation's message on an idle connection.
-    fn send(&mut self, number: usize, line: usize) {
+    fn send(&mut self, number: usize, connection: usize) {
         self.requests = self.requests.wrapping_add(1);
         let place = &mut self.places[number];
-        place.line = Some(line);
+        place.connection = Some(connection);
         place.given_up = place.given_up.map(|_| Instant::now());
         wire::number(&mut place.message, self.requests);
         let awaited = Awaited { place: number, request: self.requests };
-        let buffer = self.lanes[place.lane].lines[line].link.pipe.request(awaited, true);
+        let buffer = self.nodes[place.node].connections[connection].link.pipe.request(awaited, true);
         std::mem::swap(buffer, &mut place.message);
     }
 }
@@ -381,13 +383,13 @@ impl Answers for MongoSession {
     type Awaited = Awaited;
 
     fn link(&mut self, number: usize) -> &mut Link<Awaited> {
-        &mut self.lanes[number / self.width].lines[number % self.width].link
+        &mut self.nodes[number / self.width].connections[number % self.width].link
     }
 
     fn take(&mut self, number: usize, out: &mut dyn Completions) -> Result<(), String> {
-        let (lane, line) = (number / self.width, number % self.width);
-        let Self { lanes, places, shared, revisions, .. } = self;
-        let pipe = &mut lanes[lane].lines[line].link.pipe;
+        let (node, connection) = (number / self.width, number % self.width);
+        let Self { nodes, places, shared, revisions, .. } = self;
+        let pipe = &mut nodes[node].connections[connection].link.pipe;
         let all_sent = pipe.sendable().is_empty();
         let (awaited, input) = pipe.look();
         let Some(Awaited { place: number, request }) = awaited.map(|awaited| *awaited) else {
@@ -419,21 +421,21 @@ impl Answers for MongoSession {
         pipe.consume(length);
         pipe.pop();
         match step {
-            Step::Again => self.send(number, line),
+            Step::Again => self.send(number, connection),
             // Another node knows nothing of the transaction.
             Step::Done { result, elsewhere: false } if in_transaction => match self.go_on(number, result) {
-                true => self.send(number, line),
+                true => self.send(number, connection),
                 false => {
-                    self.lanes[lane].give_back(line, false);
+                    self.nodes[node].give_back(connection, false);
                     self.end_transaction(number, out);
                 }
             },
             Step::Done { result: Err(error), elsewhere } if in_transaction => {
-                self.lanes[lane].give_back(line, elsewhere);
+                self.nodes[node].give_back(connection, elsewhere);
                 self.break_off(number, true, |_| error, out);
             }
             Step::Done { result, elsewhere } => {
-                self.lanes[lane].give_back(line, elsewhere);
+                self.nodes[node].give_back(connection, elsewhere);
                 self.end(number, result, out);
             }
         }
@@ -441,10 +443,10 @@ impl Answers for MongoSession {
     }
 
     fn lose(&mut self, number: usize, why: &str, out: &mut dyn Completions) {
-        let lane = &mut self.lanes[number / self.width];
-        let line = number % self.width;
-        lane.forget(line);
-        let link = &mut lane.lines[line].link;
+        let node = &mut self.nodes[number / self.width];
+        let connection = number % self.width;
+        node.forget(connection);
+        let link = &mut node.connections[connection].link;
         let unsent = link.not_connected();
         for (awaited, sent) in link.pipe.lose() {
             self.break_off(awaited.place, sent, |kind| if sent { lost(kind, why) } else { unsent.clone() }, out);
@@ -452,7 +454,7 @@ impl Answers for MongoSession {
     }
 
     fn connected(&mut self, number: usize) {
-        self.lanes[number / self.width].idle.push(number % self.width);
+        self.nodes[number / self.width].idle.push(number % self.width);
     }
 }
 
@@ -461,9 +463,9 @@ impl Session for MongoSession {
         let number = self.take_place(Some(token));
         match self.begin(number, request) {
             Ok(None) => {
-                let lane = self.places[number].lane;
-                self.lanes[lane].waiting.push_back(number);
-                self.dispatch(lane, out);
+                let node = self.places[number].node;
+                self.nodes[node].waiting.push_back(number);
+                self.dispatch(node, out);
             }
             Ok(Some(reply)) => self.end(number, Ok(reply), out),
             Err(error) => {
@@ -477,18 +479,18 @@ impl Session for MongoSession {
     }
 
     fn flush(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::flush);
+        self.nodes.iter_mut().for_each(NodeConnections::flush);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        for number in 0..self.lanes.len() * self.width {
+        for number in 0..self.nodes.len() * self.width {
             if self.link(number).has_news(cx) {
                 self.advance(number, out);
             }
         }
-        for lane in 0..self.lanes.len() {
-            self.dispatch(lane, out);
-            self.lanes[lane].flush();
+        for node in 0..self.nodes.len() {
+            self.dispatch(node, out);
+            self.nodes[node].flush();
         }
         if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -499,9 +501,9 @@ impl Session for MongoSession {
         let found = self.places.iter().position(|place| place.job.is_some() && place.token == Some(token));
         let Some(number) = found else { return };
         let place = &mut self.places[number];
-        let lane = &mut self.lanes[place.lane];
-        match place.line {
-            None => lane.waiting.retain(|waiting| *waiting != number),
+        let node = &mut self.nodes[place.node];
+        match place.connection {
+            None => node.waiting.retain(|waiting| *waiting != number),
             // Its connection sends the abort, after the answer to the step: another one might overtake the step.
             Some(_) if place.transaction.as_deref_mut().is_some_and(Transaction::give_up) => {
                 (place.token, place.given_up) = (None, Some(Instant::now()));
@@ -509,9 +511,9 @@ impl Session for MongoSession {
                 self.given_up += 1;
                 return;
             }
-            Some(line) => lane.take_back(line),
+            Some(connection) => node.take_back(connection),
         }
-        let sent = place.line.is_some();
+        let sent = place.connection.is_some();
         if place.transaction.as_deref_mut().is_some_and(|open| open.lose(sent, OpError::unsupported()).1) {
             self.abort(number);
         }
@@ -519,7 +521,10 @@ impl Session for MongoSession {
     }
 
     fn counters(&self) -> SessionCounters {
-        let lines = self.lanes.iter().flat_map(|lane| &lane.lines);
-        SessionCounters { disconnects: lines.map(|line| line.link.disconnects()).sum(), splits: self.splits }
+        let connections = self.nodes.iter().flat_map(|node| &node.connections);
+        SessionCounters {
+            disconnects: connections.map(|connection| connection.link.disconnects()).sum(),
+            splits: self.splits,
+        }
     }
 }

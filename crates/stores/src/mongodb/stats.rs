@@ -8,7 +8,7 @@ use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::commands::Collection;
-use super::control::{Desk, PATIENCE};
+use super::control::{ControlConnection, PATIENCE};
 use super::decode;
 use super::encode::KEY;
 use super::job::key_text;
@@ -57,9 +57,9 @@ pub(super) fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
 }
 
 /// The server's statistics, as far as it reports them and this user may read them.
-pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
+pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<Stats, StoreError> {
     let mut stats = Stats::new();
-    if let Ok(reply) = desk.ask("admin", PATIENCE, |out| bson::int32(out, "serverStatus", 1)).await?
+    if let Ok(reply) = control.ask("admin", PATIENCE, |out| bson::int32(out, "serverStatus", 1)).await?
         && let Ok(told) = Members::of(&reply)
     {
         // Other servers with this protocol use other units.
@@ -76,12 +76,12 @@ pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
             stats.push(("cache_miss_ratio".to_owned(), misses / requests));
         }
     }
-    let database = desk.target.database.clone();
+    let database = control.target.database.clone();
     let command = |out: &mut Vec<u8>| {
         bson::int32(out, "dbStats", 1);
         bson::int32(out, "freeStorage", 1);
     };
-    if let Ok(reply) = desk.ask(&database, PATIENCE, command).await?
+    if let Ok(reply) = control.ask(&database, PATIENCE, command).await?
         && let Ok(told) = Members::of(&reply)
     {
         for (path, name) in DATABASE {
@@ -99,10 +99,10 @@ pub(super) async fn read(desk: &mut Desk<'_>) -> Result<Stats, StoreError> {
 }
 
 /// Flushes everything to the data files and waits for it: a checkpoint.
-pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<bool, StoreError> {
+pub(super) async fn settle(control: &mut ControlConnection<'_>, at_most: Duration) -> Result<bool, StoreError> {
     let begun = Instant::now();
     let within = at_most.max(Duration::from_millis(1));
-    let asked = desk.ask("admin", within, |out| bson::int32(out, "fsync", 1)).await;
+    let asked = control.ask("admin", within, |out| bson::int32(out, "fsync", 1)).await;
     match asked {
         Ok(Ok(_)) => return Ok(true),
         // Not permitted or not supported: wait for the server's own checkpoint, if it reports one.
@@ -112,7 +112,7 @@ pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<boo
     }
     let left = at_most.saturating_sub(begun.elapsed());
     settled(left, Duration::from_millis(100), async || {
-        let stats = read(desk).await?;
+        let stats = read(control).await?;
         let of = |name: &str| stats.iter().find(|(other, _)| other == name).map_or(0.0, |(_, value)| *value);
         Ok(of("checkpoints_running") == 0.0 && of("queued_writers") == 0.0)
     })
@@ -122,7 +122,7 @@ pub(super) async fn settle(desk: &mut Desk<'_>, at_most: Duration) -> Result<boo
 /// Draws keys with `$sample`; where the server has no such stage, from all keys, of which every `n`th is kept. The server
 /// chooses them; `seed` only decides their order.
 pub(super) async fn sample(
-    desk: &mut Desk<'_>,
+    control: &mut ControlConnection<'_>,
     collection: &Collection,
     at_most: usize,
     seed: u64,
@@ -148,7 +148,7 @@ pub(super) async fn sample(
     // `$sample` may return a document twice.
     let mut drawn = BTreeSet::new();
     let mut keys =
-        match desk.each(&collection.database, &doing, command, |document| drawn.extend(key(document))).await? {
+        match control.each(&collection.database, &doing, command, |document| drawn.extend(key(document))).await? {
             Ok(()) => drawn.into_iter().collect(),
             Err(told) if told.is_lacking() => {
                 let all = |out: &mut Vec<u8>| {
@@ -157,11 +157,11 @@ pub(super) async fn sample(
                 };
                 let mut spread = Spread::new(at_most);
                 let add = |document: &[u8]| key(document).into_iter().for_each(|key| spread.add(key));
-                let read = desk.each(&collection.database, &doing, all, add).await?;
-                read.map_err(|told| told.control(&desk.place(), &doing))?;
+                let read = control.each(&collection.database, &doing, all, add).await?;
+                read.map_err(|told| told.control(&control.place(), &doing))?;
                 spread.kept
             }
-            Err(told) => return Err(told.control(&desk.place(), &doing)),
+            Err(told) => return Err(told.control(&control.place(), &doing)),
         };
     fastrand::Rng::with_seed(seed).shuffle(&mut keys);
     keys.truncate(at_most);

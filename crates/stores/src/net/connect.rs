@@ -29,7 +29,7 @@ async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreErro
     tcp.set_nodelay(true).map_err(|e| not_reached(host, &e))?;
     mind_silence(&tcp);
     #[cfg(test)]
-    super::squeeze(&tcp);
+    super::shrink_buffers(&tcp);
     match tls {
         None => Ok(Stream::Plain(tcp)),
         Some(tls) => encrypt(tcp, host, tls).await,

@@ -30,7 +30,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use lost::{lost, not_connected};
 pub(crate) use stream::Stream;
 #[cfg(all(test, feature = "net"))]
-pub(crate) use tls::tests::{held_reader, squeeze};
+pub(crate) use tls::tests::{held_reader, shrink_buffers};
 #[cfg(feature = "net")]
 pub(crate) use {
     address::{Address, Host, read_host},

@@ -143,7 +143,7 @@ pub(crate) mod tests {
     }
 
     /// Limits the send buffer of a client of [`held_reader`] to a few KiB.
-    pub(crate) fn squeeze(tcp: &tokio::net::TcpStream) {
+    pub(crate) fn shrink_buffers(tcp: &tokio::net::TcpStream) {
         if SMALL_BUFFER.get() {
             rustix::net::sockopt::set_socket_send_buffer_size(tcp, 4096).unwrap();
         }

@@ -7,7 +7,7 @@
 //! Making and removing take turns through an advisory lock of the schema. They do nothing if the schema has changed
 //! since the last look.
 
-use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
+use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several};
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -68,7 +68,7 @@ impl<'s> Schema<'s> {
     }
 
     /// Runs statements in a transaction, if the schema has not changed since the last look.
-    async fn if_unchanged(&mut self, doing: &str, statements: &str) -> Result<Made, StoreError> {
+    async fn if_unchanged(&mut self, doing: &str, statements: &str) -> Result<SiteOutcome, StoreError> {
         let check = format!(
             "BEGIN IF (SELECT name FROM ({}) AS found WHERE kind = 'd') IS DISTINCT FROM {} THEN \
              RAISE EXCEPTION 'changed' USING ERRCODE = '{CHANGED}'; END IF; END",
@@ -81,10 +81,10 @@ impl<'s> Schema<'s> {
             literal(&check)
         );
         match self.channel.query(&sql).await {
-            Ok(_) => Ok(Made::Done),
+            Ok(_) => Ok(SiteOutcome::Done),
             Err(Fault::Server(error)) if error.code == CHANGED => {
                 self.channel.query("ROLLBACK").await.map_err(|fault| self.target.fault(doing, &fault))?;
-                Ok(Made::Changed)
+                Ok(SiteOutcome::Changed)
             }
             Err(fault) => Err(self.target.fault(doing, &fault)),
         }
@@ -105,7 +105,7 @@ impl<'s> Schema<'s> {
     }
 
     /// The statements that create the objects and their marks, and those that create indexes of existing tables.
-    async fn statements(&mut self, making: &Making<'_>) -> Result<(String, String), StoreError> {
+    async fn statements(&mut self, wanted: &Wanted<'_>) -> Result<(String, String), StoreError> {
         let schema = identifier(self.schema);
         let (mut sql, mut later) = (String::new(), String::new());
         if !self.exists {
@@ -117,7 +117,7 @@ impl<'s> Schema<'s> {
             sql += &sql::mark_merge(&name);
             sql.push('\n');
         }
-        for planned in &making.collections {
+        for planned in &wanted.collections {
             let (name, body) = (planned.name(), planned.layout.body);
             let table = Table::ours(self.schema, name, body, false);
             if planned.is_new() {
@@ -209,17 +209,17 @@ impl Site for Schema<'_> {
     }
 
     /// Uses one transaction, except for indexes of existing tables, which may take long.
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let (statements, later) = self.statements(making).await?;
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        let (statements, later) = self.statements(wanted).await?;
         let doing = format!("create the collections in the schema `{}`", self.schema);
         let made = self.if_unchanged(&doing, &statements).await?;
-        if made == Made::Done && !later.is_empty() {
+        if made == SiteOutcome::Done && !later.is_empty() {
             self.channel.query(&later).await.map_err(|fault| self.target.fault(&doing, &fault))?;
         }
         Ok(made)
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let schema = identifier(self.schema);
         let mut sql = String::new();
         for Marked { name, .. } in &removal.going {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use storebench_engine::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind, Reply, Token};
 
-use super::asked::{self, Column};
 use super::bulk::Bulk;
 use super::channel::Lost;
 use super::errors::op_error;
+use super::study_queries::{self, Column};
 use super::transaction;
 use super::wire::{self, Columns, ServerError};
 use crate::document::{CHANGED, nothing_written};
@@ -139,7 +139,7 @@ impl Flow {
             }
             b'T' => {
                 if let Some(Entry { what: What::Prepare(statement), .. }) = entry {
-                    self.columns.insert(*statement, asked::columns(body)?);
+                    self.columns.insert(*statement, study_queries::columns(body)?);
                 }
             }
             // Parameters and notifications may arrive at any time. The other messages carry no information.
@@ -190,7 +190,7 @@ impl Flow {
                     }
                     self.scratch.clear();
                     let known = self.columns.get(&statement).ok_or(wire::Garbled)?;
-                    asked::push_row(known, values, &mut self.scratch)?;
+                    study_queries::push_row(known, values, &mut self.scratch)?;
                     self.batch.push("", &self.scratch);
                 }
             }

@@ -34,7 +34,6 @@
 //! one buffer and reads answers in place from another. A single operation in flight takes the same three system calls
 //! as in pgbench: send, wait, receive.
 
-mod asked;
 mod bulk;
 mod catalog;
 mod channel;
@@ -52,6 +51,7 @@ mod range;
 mod session;
 mod setup;
 mod sql;
+mod study_queries;
 mod transaction;
 mod wire;
 
@@ -451,14 +451,15 @@ impl Store for PostgresStore {
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
         let Op::Query { text, values, .. } = request.op else { return Ok(()) };
         let table = self.table(request.collection)?;
-        self.call(async |channel| asked::try_it(&self.target, channel, &table, text, values).await)
+        self.call(async |channel| study_queries::try_it(&self.target, channel, &table, text, values).await)
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let table = self.table(request.collection)?;
         if let Op::Query { text, values, .. } = request.op {
-            return self
-                .call(async |channel| asked::explain(&self.target, channel, &table, text, values).await.map(Some));
+            return self.call(async |channel| {
+                study_queries::explain(&self.target, channel, &table, text, values).await.map(Some)
+            });
         }
         self.call(async |channel| figures::explain(&self.target, channel, &table, &request.op).await)
     }

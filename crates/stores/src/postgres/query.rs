@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
-use super::asked;
 use super::channel::{Channel, Fault, Lost, Row};
 use super::existing::AS_TEXT;
 use super::login::{Connected, Target};
 use super::sql::{identifier, literal};
+use super::study_queries;
 use super::wire::{self, Bind, ServerError};
 
 const DOING: &str = "run the query";
@@ -98,7 +98,7 @@ async fn columns(target: &Target, channel: &mut Channel, text: &str) -> Result<V
     let mut described = Ok(Vec::new());
     loop {
         match channel.receive().await.map_err(broke)? {
-            (b'T', body) => described = asked::described(body).map_err(|garbled| broke(garbled.into())),
+            (b'T', body) => described = study_queries::described(body).map_err(|garbled| broke(garbled.into())),
             (b'E', body) => {
                 let error = ServerError::read(body);
                 if error.ends_connection() {

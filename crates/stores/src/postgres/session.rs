@@ -15,19 +15,19 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 use tokio::runtime::Handle;
 
-use super::asked;
 use super::bulk::copy_rows;
 use super::channel::Lost;
 use super::flow::{Entry, Flow, Next, What};
 use super::login::{Connected, WITHIN};
 use super::setup::{Setup, set_up};
 use super::sql::{KINDS, Kind, Table};
+use super::study_queries;
 use super::transaction::Transaction;
 use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
-use crate::asked::ByNumber;
 use crate::connection::{self, Answers, Link};
 use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
 use crate::net::Stream;
+use crate::study_queries::ByNumber;
 
 /// A statement of the session.
 struct Prepared {
@@ -230,7 +230,7 @@ impl PostgresSession {
     ) -> Result<(), OpError> {
         let Self { queries, prepared, collections, .. } = self;
         let statement = *queries.get(number, || {
-            let sql = asked::statement(&collections[collection].table, text, values)?;
+            let sql = study_queries::statement(&collections[collection].table, text, values)?;
             prepared.push(Prepared { sql, types: Vec::new(), known: false });
             Ok(prepared.len() - 1)
         })?;
@@ -240,7 +240,7 @@ impl PostgresSession {
         let what = What::Query { contents, statement };
         let bytes = ask(&mut self.link, self.prelude, token, OpKind::Query, what);
         let bind = Bind::text(bytes, statement, count);
-        values.iter().fold(bind, |bind, (_, value)| asked::bind(bind, value)).run();
+        values.iter().fold(bind, |bind, (_, value)| study_queries::bind(bind, value)).run();
         Ok(())
     }
 

@@ -14,10 +14,10 @@ use super::json::{self, Document, Walk};
 use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
-use crate::asked::{ByNumber, Template};
 use crate::document::{self, CHANGED, EXISTS};
 use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
 use crate::repeats::Repeats;
+use crate::study_queries::{ByNumber, Template};
 
 /// How often an operation starts again because another client wrote the same document in between.
 const MOST_TRIES: u32 = 1_000;

@@ -24,7 +24,6 @@
 //! | `fsync` | RavenDB writes each transaction through to its journal on disk before it answers |
 //! | `acknowledged by N, persisted disk on N` | with `?replicas=N`: `bulk_docs` waits for N - 1 replicas, which have done the same |
 
-mod asked;
 mod bulk;
 mod dialect;
 mod errors;
@@ -40,6 +39,7 @@ mod prepare;
 mod range;
 mod sample;
 mod server;
+mod study_queries;
 mod target;
 
 use std::sync::Arc;
@@ -380,7 +380,7 @@ impl Store for RavenStore {
         let Op::Query { text, values, .. } = request.op else { return Ok(()) };
         let target = self.prepared()?;
         let collection = net::collection(&target.collections, request.collection)?;
-        let tried = asked::post(&self.server, collection, "/queries", (text, values), target.may_index());
+        let tried = study_queries::post(&self.server, collection, "/queries", (text, values), target.may_index());
         self.control.block_on(tried).map(drop)
     }
 
@@ -407,7 +407,7 @@ impl Store for RavenStore {
                 self.control.block_on(self.server.explain(&query)).map(Some)
             }
             Op::Query { text, values, .. } => {
-                let asked = asked::explain(&self.server, collection, (text, values), target.may_index());
+                let asked = study_queries::explain(&self.server, collection, (text, values), target.may_index());
                 self.control.block_on(asked).map(Some)
             }
             Op::Prefix { prefix, .. } => Ok(Some(Explanation {

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use storebench_engine::store::{
-    CollectionLayout, Holdings, Layout, Made, Making, Planned, Prepare, Removal, Site, StoreError, prepare,
+    CollectionLayout, Holdings, Layout, Prepare, Removal, Site, SiteOutcome, StoreError, Wanted, WantedCollection,
+    prepare,
 };
 use storebench_study::workload::Body;
 
@@ -145,65 +146,67 @@ impl Site for MarkedDatabase<'_> {
     }
 
     /// The marker is written before everything that it names.
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let mut made = making.made;
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        let mut made = wanted.made;
         match &self.contents {
             // Nobody can tell who made an empty database without a marker.
-            Some(_) => made &= !making.first,
+            Some(_) => made &= !wanted.first,
             None => {
                 if let Err(error) = self.server.make_database(self.replicas).await {
                     let there = self.server.stats_if_there().await?.is_some();
-                    return if there { Ok(Made::Changed) } else { Err(error) };
+                    return if there { Ok(SiteOutcome::Changed) } else { Err(error) };
                 }
             }
         }
         self.made = made;
-        if making.first || making.collections.iter().any(Planned::marks) {
-            let marker = Marker { made_database: made, collections: making.marked.clone(), removing: false };
+        if wanted.first || wanted.collections.iter().any(WantedCollection::marks) {
+            let marker = Marker { made_database: made, collections: wanted.marked.clone(), removing: false };
             let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
-            if self.server.put_marker(&marker, vector).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.server.put_marker(&marker, vector).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
         }
-        let with_fields = |planned: &Planned<'_>| {
+        let with_fields = |planned: &WantedCollection<'_>| {
             let layout = planned.layout;
             layout.indexes.iter().map(|fields| index_definition(layout, fields)).collect::<Vec<Value>>()
         };
-        let indexes: Vec<Value> = making.collections.iter().flat_map(with_fields).collect();
+        let indexes: Vec<Value> = wanted.collections.iter().flat_map(with_fields).collect();
         if !indexes.is_empty() {
             self.server.make_indexes(&indexes).await?;
         }
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 
     /// Removes the database, or documents and indexes in one that holds more. The marker goes last, so that what an
     /// interrupted removal leaves is still ours. The marker first says that the database is being removed, since the
     /// removal takes whatever is in it at that time.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
-        let Some(Contents { marker: Some(found), vector, .. }) = &self.contents else { return Ok(Made::Changed) };
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
+        let Some(Contents { marker: Some(found), vector, .. }) = &self.contents else {
+            return Ok(SiteOutcome::Changed);
+        };
         if removal.whole {
             let found = found.clone();
             let removing = Marker { removing: true, ..found.clone() };
-            if self.server.put_marker(&removing, vector).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.server.put_marker(&removing, vector).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             // Others may have added documents since, or ended this removal and begun again.
             let now = self.look().await?;
             if !now.removing {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             }
             if now.foreign.is_some() || now.marked != removal.going {
                 let vector = self.contents.as_ref().map_or("", |contents| &contents.vector);
                 let back = Marker { removing: false, ..found };
-                return self.server.put_marker(&back, vector).await.map(|_| Made::Changed);
+                return self.server.put_marker(&back, vector).await.map(|_| SiteOutcome::Changed);
             }
-            return self.server.remove_database().await.map(|()| Made::Done);
+            return self.server.remove_database().await.map(|()| SiteOutcome::Done);
         }
         let mut marker = found.clone();
         let mut vector = vector.clone();
         for going in &removal.going {
             let Some(last) = self.server.remove_documents(&going.name, &marker, vector).await? else {
-                return Ok(Made::Changed);
+                return Ok(SiteOutcome::Changed);
             };
             vector = last;
         }
@@ -312,11 +315,11 @@ impl Server {
     }
 
     /// Writes the marker over the one with this change vector. If the vector is empty, there must be none yet.
-    async fn put_marker(&self, marker: &Marker, vector: &str) -> Result<Made, StoreError> {
+    async fn put_marker(&self, marker: &Marker, vector: &str) -> Result<SiteOutcome, StoreError> {
         self.change_marker(&[marker.put(vector)], "write Storebench's marker").await.map(made)
     }
 
-    async fn remove_marker(&self, vector: &str) -> Result<Made, StoreError> {
+    async fn remove_marker(&self, vector: &str) -> Result<SiteOutcome, StoreError> {
         let command = json!({ "Type": "DELETE", "Id": MARKER_ID, "ChangeVector": vector });
         self.change_marker(&[command], "remove Storebench's marker").await.map(made)
     }
@@ -392,8 +395,8 @@ impl Server {
 }
 
 /// The outcome of a change of the marker.
-fn made(vector: Option<String>) -> Made {
-    if vector.is_some() { Made::Done } else { Made::Changed }
+fn made(vector: Option<String>) -> SiteOutcome {
+    if vector.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed }
 }
 
 /// Queries by the indexes that RavenDB created automatically for a collection. Indexes that users defined are not used,

@@ -2,12 +2,12 @@
 
 use storebench_engine::store::{Completions, ErrorKind, OpError, Reply};
 
-use super::asked;
 use super::cluster::{self, Redirection};
 use super::errors::op_error;
 use super::request::Expect;
 use super::resp::{self, Garbage, Item, Value};
 use super::session::{Awaited, RedisSession, own};
+use super::study_queries;
 use crate::connection::{MOST_AGAIN, NONE, Role, Work};
 use crate::document::{CHANGED, EXISTS};
 
@@ -50,7 +50,7 @@ impl RedisSession {
             }
             if awaited.expect == Expect::Answer {
                 let Some((value, used)) = Value::read(input)? else { return Ok(()) };
-                asked::answered(&awaited, &value, works.get(awaited.work));
+                study_queries::answered(&awaited, &value, works.get(awaited.work));
                 self.done(link, used);
                 self.one_less(awaited.work, out);
                 continue;

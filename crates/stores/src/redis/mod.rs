@@ -37,7 +37,6 @@
 //! | 64 | 2.2, 6.7, 1.1 µs | 1.0, 5.0, 0.8 µs |
 
 mod answers;
-mod asked;
 mod cluster;
 mod connector;
 mod control;
@@ -54,6 +53,7 @@ mod scripts;
 mod session;
 mod settings;
 mod stats;
+mod study_queries;
 mod transactions;
 mod walk;
 
@@ -71,7 +71,6 @@ use crate::connection::Link;
 use crate::existing::refuse_fields;
 use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
-use asked::Reads;
 use control::PATIENCE;
 use facts::Facts;
 use namespace::{Collection, Prefix};
@@ -79,6 +78,7 @@ use reach::{Reached, Slots};
 use scripts::Script;
 use session::{Acknowledge, Acks, Redis, Route};
 use settings::Settings;
+use study_queries::Reads;
 use walk::Walk;
 
 pub(crate) use session::RedisSession;
@@ -380,7 +380,7 @@ impl Store for RedisStore {
         self.control.block_on(async {
             let mut reached = self.reach().await?;
             let Some((_, connection)) = reached.nodes.first_mut() else { return Ok(()) };
-            asked::try_it(connection, collection, text, values, &self.reads).await
+            study_queries::try_it(connection, collection, text, values, &self.reads).await
         })
     }
 

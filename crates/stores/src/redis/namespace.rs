@@ -5,7 +5,9 @@
 //! order of a collection, if it has one, is a sorted set under `PREFIX:COLLECTION/order`. Collection names contain
 //! neither `:` nor `/`, so keys are unambiguous.
 
-use storebench_engine::store::{CollectionLayout, Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError};
+use storebench_engine::store::{
+    CollectionLayout, Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted,
+};
 use storebench_study::workload::Body;
 
 use super::reach::Reached;
@@ -136,10 +138,10 @@ impl Site for Prefix<'_> {
         Ok(taken)
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
-        let planned = making.collections.iter().filter(|planned| planned.marks());
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        let planned = wanted.collections.iter().filter(|planned| planned.marks());
         let marks = planned.map(|p| (field(p.name()), p.before.as_deref().unwrap_or_default(), p.mark.as_str()));
-        self.mark(making.first, making.made, &marks.collect::<Vec<_>>()).await
+        self.mark(wanted.first, wanted.made, &marks.collect::<Vec<_>>()).await
     }
 
     async fn rest(&mut self) {
@@ -148,7 +150,7 @@ impl Site for Prefix<'_> {
 
     /// Removes the marks last. In a cluster, keys and marker may be on different nodes. There the marks first say that
     /// the removal is in progress, so that no copy takes the collections over meanwhile.
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let settings = self.settings;
         let cluster = self.reached.map.is_some();
         let removing: Removal;
@@ -156,8 +158,8 @@ impl Site for Prefix<'_> {
             let going: Vec<Marked> = removal.going.iter().map(Marked::removing).collect();
             let marks = removal.going.iter().zip(&going).map(|(was, is)| (field(&was.name), &*was.mark, &*is.mark));
             let made = self.marker().await?.made == Some(true);
-            if self.mark(false, made, &marks.collect::<Vec<_>>()).await? == Made::Changed {
-                return Ok(Made::Changed);
+            if self.mark(false, made, &marks.collect::<Vec<_>>()).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
             }
             removing = Removal { going, ..removal.clone() };
             &removing
@@ -182,7 +184,7 @@ impl Site for Prefix<'_> {
         })
         .await?;
         let done = same && self.unmark(removal, b"end", &[]).await?;
-        Ok(if done { Made::Done } else { Made::Changed })
+        Ok(if done { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 }
 
@@ -222,7 +224,12 @@ impl Prefix<'_> {
     }
 
     /// Runs [`MARK`]. `marks` holds the field, the previous mark and the new mark of each collection.
-    async fn mark(&mut self, first: bool, made: bool, marks: &[(String, &str, &str)]) -> Result<Made, StoreError> {
+    async fn mark(
+        &mut self,
+        first: bool,
+        made: bool,
+        marks: &[(String, &str, &str)],
+    ) -> Result<SiteOutcome, StoreError> {
         let key = self.marker_key();
         let state: &[u8] = if first { b"new" } else { b"there" };
         let made: &[u8] = if made { b"alone" } else { b"beside" };
@@ -234,8 +241,8 @@ impl Prefix<'_> {
         match node.call(&words).await? {
             Value::Error(line) if line.contains("WRONGTYPE") => Err(self.marker_taken(&String::from_utf8_lossy(&key))),
             // Repeat the command to get the usual error.
-            Value::Error(_) => node.ask(&words).await.map(|_| Made::Changed),
-            value => Ok(if value.number() == Some(1) { Made::Done } else { Made::Changed }),
+            Value::Error(_) => node.ask(&words).await.map(|_| SiteOutcome::Changed),
+            value => Ok(if value.number() == Some(1) { SiteOutcome::Done } else { SiteOutcome::Changed }),
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, StepsFound, Token};
 use storebench_study::workload::Body;
 
-use super::asked::{Reads, Word};
 use super::cluster::{self, Range, SLOTS};
 use super::connector;
 use super::namespace::Collection;
@@ -15,11 +14,12 @@ use super::request::{self, Expect};
 use super::resp::{command, word};
 use super::scripts::{Names, Script};
 use super::settings::Settings;
+use super::study_queries::{Reads, Word};
 use super::transactions::Begun;
-use crate::asked::ByNumber;
 use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
 use crate::document;
 use crate::net::{Host, lost};
+use crate::study_queries::ByNumber;
 
 /// An answer awaited on a connection.
 pub(super) type Awaited = crate::connection::Awaited<Expect>;

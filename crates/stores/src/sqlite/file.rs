@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use storebench_engine::store::location::{check_parent, guarded, io_error, kind_of};
-use storebench_engine::store::{Holdings, Layout, Made, Making, Marked, Removal, Site, StoreError, several};
+use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several};
 use storebench_study::workload::Body;
 
 use super::Settings;
@@ -177,7 +177,7 @@ impl Site for DatabaseFile<'_> {
         std::thread::sleep(Duration::from_millis(100));
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         let path = self.path;
         // Exclusive creation shows whether this call created the file.
         let made = match std::fs::File::create_new(path) {
@@ -185,10 +185,10 @@ impl Site for DatabaseFile<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(io_error(path, "create it", &error)),
         };
-        let Some(file) = identity(path) else { return Ok(Made::Changed) };
-        let result = self.create(making, file);
+        let Some(file) = identity(path) else { return Ok(SiteOutcome::Changed) };
+        let result = self.create(wanted, file);
         if result.is_err() && identity(path) != Some(file) {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         if made && result.is_err() {
             let _ = open_writable(path).and_then(|connection| unlink(path, file, connection, |_| !has_bytes(path)));
@@ -196,7 +196,7 @@ impl Site for DatabaseFile<'_> {
         result
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let path = self.path;
         if removal.whole {
             return self.remove_whole();
@@ -205,7 +205,7 @@ impl Site for DatabaseFile<'_> {
         let mut connection = open_writable(path)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         if self.has_changed(&transaction).map_err(failed)? {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         for Marked { name, .. } in &removal.going {
             transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", sql::identifier(name))).map_err(failed)?;
@@ -216,7 +216,7 @@ impl Site for DatabaseFile<'_> {
             transaction.execute_batch(&format!("DROP TABLE {MARKER}")).map_err(failed)?;
         }
         transaction.commit().map_err(failed)?;
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }
 
@@ -232,9 +232,9 @@ impl DatabaseFile<'_> {
 
     /// Removes the file. It first marks the file as being removed. So a copy that starts meanwhile is refused, and the
     /// next study removes what a kill leaves.
-    fn remove_whole(&self) -> Result<Made, StoreError> {
+    fn remove_whole(&self) -> Result<SiteOutcome, StoreError> {
         let path = self.path;
-        let Some(file) = identity(path) else { return Ok(Made::Changed) };
+        let Some(file) = identity(path) else { return Ok(SiteOutcome::Changed) };
         let mut connection = open_writable(path)?;
         let failed = |e: rusqlite::Error| store_error(path, "remove it", &e);
         let file_is = |before: &str, now: &str| {
@@ -242,7 +242,7 @@ impl DatabaseFile<'_> {
         };
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         if identity(path) != Some(file) || self.has_changed(&transaction).map_err(failed)? {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         transaction.execute(&file_is(MADE, REMOVING), []).and_then(|_| transaction.commit()).map_err(failed)?;
         let as_found = |now: &Tables| match &self.found {
@@ -255,15 +255,15 @@ impl DatabaseFile<'_> {
         if !matches!(gone, Ok(true)) && identity(path) == Some(file) {
             open_writable(path)?.execute(&file_is(REMOVING, MADE), []).map_err(failed)?;
         }
-        gone.map(|gone| if gone { Made::Done } else { Made::Changed })
+        gone.map(|gone| if gone { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
-    fn create(&self, making: &Making<'_>, file: (u64, u64)) -> Result<Made, StoreError> {
+    fn create(&self, wanted: &Wanted<'_>, file: (u64, u64)) -> Result<SiteOutcome, StoreError> {
         let path = self.path;
         let mut connection = open_writable(path)?;
         let failed = |e: rusqlite::Error| store_error(path, "create the collections", &e);
         if self.has_changed(&connection).map_err(failed)? {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
         if self.found.holdings().foreign.is_none() {
             let wanted = self.settings.journal;
@@ -278,19 +278,19 @@ impl DatabaseFile<'_> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         // Others may have removed the file meanwhile.
         if identity(path) != Some(file) || self.has_changed(&transaction).map_err(failed)? {
-            return Ok(Made::Changed);
+            return Ok(SiteOutcome::Changed);
         }
-        if making.first {
+        if wanted.first {
             transaction
                 .execute_batch(&format!(
                     "CREATE TABLE {MARKER} (kind TEXT NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL, \
                      PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID"
                 ))
                 .map_err(failed)?;
-            let made = if making.made { MADE } else { "found" };
+            let made = if wanted.made { MADE } else { "found" };
             transaction.execute(&format!("INSERT INTO {MARKER} VALUES ('file', '', ?1)"), [made]).map_err(failed)?;
         }
-        for planned in &making.collections {
+        for planned in &wanted.collections {
             let name = planned.name();
             if planned.is_new() {
                 let format = Format::of(planned.layout.body, self.settings.jsonb);
@@ -305,7 +305,7 @@ impl DatabaseFile<'_> {
             }
         }
         transaction.commit().map_err(failed)?;
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }
 

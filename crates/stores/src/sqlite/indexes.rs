@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 use storebench_engine::store::{BuiltIndex, ErrorKind, OpError, StoreError};
 use storebench_study::workload::{COLLECTION, Language, index_name};
 
-use super::asked;
 use super::sql::{Table, identifier};
+use super::study_queries;
 
 fn not_built(error: OpError) -> StoreError {
     match error.kind {
@@ -20,11 +20,11 @@ fn not_built(error: OpError) -> StoreError {
 /// Builds an index, unless the table has one with this name.
 pub(super) fn build(connection: &Connection, table: &Table, text: &str) -> Result<BuiltIndex, StoreError> {
     let name = index_name(Language::Sqlite, text).map_err(StoreError::NotSupported)?;
-    let failed = |error: rusqlite::Error| not_built(asked::error(&error));
+    let failed = |error: rusqlite::Error| not_built(study_queries::error(&error));
     let mut took = None;
     if !exists(connection, table, &name).map_err(failed)? {
         let sql = text.replace(COLLECTION, table.name());
-        asked::check_single(connection, &sql).map_err(not_built)?;
+        study_queries::check_single(connection, &sql).map_err(not_built)?;
         let begun = Instant::now();
         connection.execute_batch(&sql).map_err(failed)?;
         took = Some(begun.elapsed());
@@ -44,9 +44,9 @@ fn exists(connection: &Connection, table: &Table, name: &str) -> rusqlite::Resul
 /// Removes an index of a table.
 pub(super) fn drop(connection: &Connection, table: &Table, text: &str) -> Result<(), StoreError> {
     let name = index_name(Language::Sqlite, text).map_err(StoreError::NotSupported)?;
-    if !exists(connection, table, &name).map_err(|error| not_built(asked::error(&error)))? {
+    if !exists(connection, table, &name).map_err(|error| not_built(study_queries::error(&error)))? {
         return Err(StoreError::Failed(format!("cannot remove the index `{name}`: this table has none")));
     }
     let dropped = connection.execute_batch(&format!("DROP INDEX {}", identifier(&name)));
-    dropped.map_err(|error| StoreError::Failed(format!("cannot remove an index: {}", asked::error(&error))))
+    dropped.map_err(|error| StoreError::Failed(format!("cannot remove an index: {}", study_queries::error(&error))))
 }

@@ -10,7 +10,6 @@
 //!
 //! `none` is refused: SQLite passes every commit to the operating system.
 
-mod asked;
 mod errors;
 mod file;
 mod indexes;
@@ -20,6 +19,7 @@ mod sample;
 mod session;
 mod sql;
 mod statements;
+mod study_queries;
 mod theirs;
 mod transactions;
 
@@ -178,7 +178,8 @@ impl Store for SqliteStore {
 
     fn capabilities(&self) -> Capabilities {
         let os = if self.settings.journal == "wal" {
-            "synchronous=NORMAL: each commit is written to the log, which is synced only at checkpoints"
+            "synchronous=NORMAL: each commit is written to the log, which is synced only at checkpoints (with \
+             journal=delete: synchronous=OFF; a power failure may damage the file)"
         } else {
             "synchronous=OFF: each commit is written to the file, but nothing is synced; a power failure may damage \
              the file"

@@ -12,14 +12,14 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use super::asked::{self, Asked};
 use super::errors::op_error;
 use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
-use crate::asked::ByNumber;
+use super::study_queries::{self, Asked};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, nothing_written, wrong_collection};
 use crate::fair::FairLock;
+use crate::study_queries::ByNumber;
 
 /// A collection, as a session uses it.
 pub(super) struct Collection {
@@ -494,14 +494,14 @@ impl SqliteSession {
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         let Self { queries, prepared, collections, .. } = self;
-        let make = || asked::prepare(prepared, &collections[collection].table, text, values);
+        let make = || study_queries::prepare(prepared, &collections[collection].table, text, values);
         let Asked { statement, values: places, columns } = queries.get(number, make)?;
         let statement = self.prepared.get(*statement, String::new).map_err(|e| op_error(&e))?;
         for (position, place) in places.iter().enumerate() {
             let (_, value) = values.get(*place).ok_or(OpError::unsupported())?;
-            asked::bind(statement, position + 1, value)?;
+            study_queries::bind(statement, position + 1, value)?;
         }
-        let read = asked::collect(statement, columns, self.found.begin(contents), &mut self.scratch);
+        let read = study_queries::collect(statement, columns, self.found.begin(contents), &mut self.scratch);
         // Check for changes first, because a concurrent write looks like damage.
         if let Some(still) = &self.still {
             still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
@@ -533,7 +533,7 @@ impl SqliteSession {
             Op::Scan { start, end, .. } => statement(table.range(start, end.is_some())),
             Op::Read { .. } | Op::BulkRead { .. } => statement(Kind::Read),
             Op::Exists { .. } => statement(Kind::Exists),
-            Op::Query { text, .. } => asked::sql(table, text),
+            Op::Query { text, .. } => study_queries::sql(table, text),
             Op::Delete { .. } | Op::BulkDelete { .. } => statement(Kind::Delete),
             Op::Replace { .. } => statement(Kind::Replace),
             Op::MergePatch { .. } => statement(Kind::Merge),

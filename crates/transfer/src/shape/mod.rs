@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::jq::{self, Jq};
 use crate::records::{Mark, Origin, Records};
-use crate::sink::Verb;
+use crate::sink::RecordOp;
 
 /// Makes records from JSON. The steps are: filter, map, extract the key and other fields, project.
 #[derive(Debug, Clone)]
@@ -348,9 +348,10 @@ impl Shape {
         if let Some(at) = self.verb {
             let name = &self.names[at];
             let json = found[at].ok_or_else(|| format!("the field `{name}`, which names the operation, is missing"))?;
-            let verb = serde_json::from_str::<Cow<'_, str>>(json.get()).ok().and_then(|text| Verb::of_record(&text));
+            let verb =
+                serde_json::from_str::<Cow<'_, str>>(json.get()).ok().and_then(|text| RecordOp::of_record(&text));
             mark.verb = Some(verb.ok_or_else(|| {
-                let known: Vec<&str> = Verb::by_record().map(Verb::name).collect();
+                let known: Vec<&str> = RecordOp::by_record().map(RecordOp::name).collect();
                 let json: String = json.get().chars().take(60).collect();
                 format!("the field `{name}` is {json}, which is not an operation; expected {}", known.join(", "))
             })?);
@@ -595,7 +596,7 @@ mod tests {
         }
         assert_eq!(records.get(0).map(|(key, body, _)| (key, body)), Some(("1", &br#"{"n":1}"#[..])));
         let minute = Some(Expiry::In(std::time::Duration::from_secs(60)));
-        assert_eq!(records.mark_of(0), Mark { verb: Some(Verb::Insert), expiry: minute });
-        assert_eq!(records.mark_of(1), Mark { verb: Some(Verb::Delete), expiry: None });
+        assert_eq!(records.mark_of(0), Mark { verb: Some(RecordOp::Insert), expiry: minute });
+        assert_eq!(records.mark_of(1), Mark { verb: Some(RecordOp::Delete), expiry: None });
     }
 }

@@ -15,7 +15,7 @@
 
 use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 
-use super::lanes::{Lanes, Piece, Step};
+use super::write_session::{Piece, Step, WriteSession};
 use crate::error::TransferError;
 use crate::jq::Merged;
 use crate::session::{given_up, of_store};
@@ -80,7 +80,7 @@ enum Next {
     Refuse(OpError),
 }
 
-impl Lanes<'_> {
+impl WriteSession<'_> {
     /// Handles the answer to a read or a conditional write.
     pub(super) fn merged(
         &mut self,

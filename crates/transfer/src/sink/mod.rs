@@ -4,7 +4,6 @@ mod encode;
 mod files;
 mod fit;
 mod join;
-mod lanes;
 mod line;
 mod merge;
 mod order;
@@ -14,12 +13,13 @@ mod store;
 #[cfg(feature = "tables")]
 mod tables;
 mod untaken;
+mod write_session;
 
 pub(crate) use files::part_name;
 pub use files::{FileSink, FileSinkOptions};
 pub(crate) use fit::Rows;
 pub use reserved::OwnMembers;
-pub use store::{MergeBy, StoreSink, StoreSinkOptions, USUAL_BATCH, Verb};
+pub use store::{MergeBy, RecordOp, StoreSink, StoreSinkOptions, USUAL_BATCH};
 #[cfg(feature = "tables")]
 pub use tables::{RecordBatches, TableLines};
 

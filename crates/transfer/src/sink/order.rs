@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::lanes::Lanes;
-use super::store::Verb;
+use super::store::RecordOp;
+use super::write_session::WriteSession;
 use super::{Ended, Writer};
 use crate::error::TransferError;
 use crate::measure::Request;
@@ -15,33 +15,33 @@ use crate::records::Records;
 /// Passes batches to a session in groups with one operation each. A group is sent only if no record in flight has one
 /// of its keys. Groups stay in order.
 pub(super) struct InOrder<'a> {
-    lanes: Lanes<'a>,
+    write_session: WriteSession<'a>,
     groups: VecDeque<Group>,
     /// Hashes of the keys in flight.
     keys: HashSet<u128>,
 }
 
 struct Group {
-    verb: Verb,
+    verb: RecordOp,
     records: Records,
 }
 
 impl<'a> InOrder<'a> {
-    pub(super) fn new(lanes: Lanes<'a>) -> Self {
-        Self { lanes, groups: VecDeque::new(), keys: HashSet::new() }
+    pub(super) fn new(write_session: WriteSession<'a>) -> Self {
+        Self { write_session, groups: VecDeque::new(), keys: HashSet::new() }
     }
 
     /// Passes on the groups that may be sent. Returns whether there were any.
     fn hand_over(&mut self) -> bool {
         let mut went = false;
-        while self.lanes.has_room() {
+        while self.write_session.has_room() {
             let Some(first) = self.groups.front() else { break };
             if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(key))) {
                 break;
             }
             let Some(Group { verb, records }) = self.groups.pop_front() else { break };
             self.keys.extend(records.iter().map(|(key, _, _)| hash(key)));
-            self.lanes.put_as(verb, records);
+            self.write_session.put_as(verb, records);
             went = true;
         }
         went
@@ -54,8 +54,8 @@ fn hash(key: &str) -> u128 {
 
 /// Groups records by position. Records with the same operation share a group until a key repeats; from then on, new
 /// groups are used.
-fn groups(records: &Records, usual: Verb) -> Vec<(Verb, Vec<usize>)> {
-    let mut all: Vec<(Verb, Vec<usize>)> = Vec::new();
+fn groups(records: &Records, usual: RecordOp) -> Vec<(RecordOp, Vec<usize>)> {
+    let mut all: Vec<(RecordOp, Vec<usize>)> = Vec::new();
     let (mut first, mut seen) = (0, HashSet::new());
     for (position, (key, _, _)) in records.iter().enumerate() {
         if !seen.insert(hash(key)) {
@@ -73,15 +73,15 @@ fn groups(records: &Records, usual: Verb) -> Vec<(Verb, Vec<usize>)> {
 
 impl Writer for InOrder<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
-        self.lanes.end()
+        self.write_session.end()
     }
 
     fn has_room(&self) -> bool {
-        self.groups.is_empty() && self.lanes.has_room()
+        self.groups.is_empty() && self.write_session.has_room()
     }
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
-        for (verb, positions) in groups(&records, self.lanes.options.verb) {
+        for (verb, positions) in groups(&records, self.write_session.options.verb) {
             let mut group = Records::new();
             records.pick(positions.into_iter(), &mut group);
             self.groups.push_back(Group { verb, records: group });
@@ -91,13 +91,13 @@ impl Writer for InOrder<'_> {
     }
 
     fn requests(&mut self, into: &mut Vec<Request>) {
-        self.lanes.requests(into);
+        self.write_session.requests(into);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
         loop {
             let known = ended.len();
-            let polled = self.lanes.poll(cx, ended);
+            let polled = self.write_session.poll(cx, ended);
             for batch in &ended[known..] {
                 for (key, _, _) in batch.records.iter() {
                     self.keys.remove(&hash(key));
@@ -115,18 +115,18 @@ mod tests {
     use super::*;
     use crate::records::{Mark, Origin};
 
-    fn grouped(records: &[(&str, Option<Verb>)]) -> Vec<(Verb, Vec<usize>)> {
+    fn grouped(records: &[(&str, Option<RecordOp>)]) -> Vec<(RecordOp, Vec<usize>)> {
         let mut all = Records::new();
         for (key, verb) in records {
             all.push(key, b"{}", Origin::default());
             all.mark(Mark { verb: *verb, expiry: None });
         }
-        groups(&all, Verb::Merge)
+        groups(&all, RecordOp::Merge)
     }
 
     #[test]
     fn a_key_that_comes_again_begins_new_groups() {
-        use Verb::{Delete, Insert, Upsert};
+        use RecordOp::{Delete, Insert, Upsert};
         let of = |key, verb| (key, Some(verb));
         assert_eq!(
             grouped(&[of("a", Upsert), of("b", Delete), of("c", Upsert)]),
@@ -138,7 +138,7 @@ mod tests {
         );
         assert_eq!(
             grouped(&[("a", None), ("a", None), ("b", None)]),
-            [(Verb::Merge, vec![0]), (Verb::Merge, vec![1, 2])]
+            [(RecordOp::Merge, vec![0]), (RecordOp::Merge, vec![1, 2])]
         );
     }
 }

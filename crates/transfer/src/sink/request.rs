@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use storebench_engine::store::{BatchBuf, BulkWrite, Op};
 
-use super::lanes::{Batch, Part, Piece, Step};
-use super::store::{StoreSinkOptions, Verb};
+use super::store::{RecordOp, StoreSinkOptions};
+use super::write_session::{Batch, Part, Piece, Step};
 
 /// The store operation for a piece.
 pub(super) fn operation<'r>(
@@ -17,7 +17,7 @@ pub(super) fn operation<'r>(
     let all = batch.ended.sent();
     let records = if let Part::Some(_, records) = &piece.part { records } else { all };
     let compares = matches!(piece.step, Step::Compare(_) | Step::Check);
-    if compares || batch.verb == Verb::Delete {
+    if compares || batch.verb == RecordOp::Delete {
         keys.clear();
         for (key, _, _) in records.iter() {
             keys.push(key, b"");
@@ -41,10 +41,10 @@ pub(super) fn operation<'r>(
         (_, None) => {}
     }
     match batch.verb {
-        Verb::Append => Op::Append { key, bytes: body },
-        Verb::Prepend => Op::Prepend { key, bytes: body },
-        Verb::Merge => Op::MergePatch { key, patch: body },
-        Verb::Counter => {
+        RecordOp::Append => Op::Append { key, bytes: body },
+        RecordOp::Prepend => Op::Prepend { key, bytes: body },
+        RecordOp::Merge => Op::MergePatch { key, patch: body },
+        RecordOp::Counter => {
             // `first_step` has refused bodies that are not integers.
             let delta = integer(body).unwrap_or_default();
             Op::Counter { key, delta, initial: delta }

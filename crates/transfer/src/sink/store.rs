@@ -9,9 +9,9 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use super::lanes::Lanes;
 use super::order::InOrder;
 use super::reserved::{Fate, OwnMembers, Reserved};
+use super::write_session::WriteSession;
 use super::{Again, Rewrite, Sink, TargetState, Writer};
 use crate::error::TransferError;
 use crate::jq::Jq;
@@ -25,7 +25,7 @@ use crate::verify::{StoreTarget, Target};
 /// The operation for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verb {
+pub enum RecordOp {
     /// Store it, whether or not its key exists.
     Upsert,
     /// Store it. Refused if its key exists.
@@ -47,16 +47,16 @@ pub enum Verb {
 }
 
 /// Each verb with its name, the store operation it uses, and its help text.
-const VERBS: [(Verb, &str, OpKind, &str); 9] = [
-    (Verb::Upsert, "upsert", OpKind::BulkUpsert, "Store it, whether or not its key exists"),
-    (Verb::Insert, "insert", OpKind::BulkInsert, "Store it; a key that exists is refused"),
-    (Verb::Replace, "replace", OpKind::Replace, "Store it where its key exists; others are refused"),
-    (Verb::Append, "append", OpKind::Append, "Add its text (see --value) behind the stored one"),
-    (Verb::Prepend, "prepend", OpKind::Prepend, "Add its text (see --value) before the stored one"),
-    (Verb::Delete, "delete", OpKind::BulkDelete, "Remove the document with its key"),
-    (Verb::Merge, "merge", OpKind::MergePatch, "Merge it into the stored document (JSON Merge Patch, RFC 7396)"),
-    (Verb::Counter, "counter", OpKind::Counter, "Add its integer (see --value) to the stored one"),
-    (Verb::Touch, "touch", OpKind::Touch, "Let the stored document expire (see --expiry)"),
+const VERBS: [(RecordOp, &str, OpKind, &str); 9] = [
+    (RecordOp::Upsert, "upsert", OpKind::BulkUpsert, "Store it, whether or not its key exists"),
+    (RecordOp::Insert, "insert", OpKind::BulkInsert, "Store it; a key that exists is refused"),
+    (RecordOp::Replace, "replace", OpKind::Replace, "Store it where its key exists; others are refused"),
+    (RecordOp::Append, "append", OpKind::Append, "Add its text (see --value) behind the stored one"),
+    (RecordOp::Prepend, "prepend", OpKind::Prepend, "Add its text (see --value) before the stored one"),
+    (RecordOp::Delete, "delete", OpKind::BulkDelete, "Remove the document with its key"),
+    (RecordOp::Merge, "merge", OpKind::MergePatch, "Merge it into the stored document (JSON Merge Patch, RFC 7396)"),
+    (RecordOp::Counter, "counter", OpKind::Counter, "Add its integer (see --value) to the stored one"),
+    (RecordOp::Touch, "touch", OpKind::Touch, "Let the stored document expire (see --expiry)"),
 ];
 
 const _: () = {
@@ -67,7 +67,7 @@ const _: () = {
     }
 };
 
-impl Verb {
+impl RecordOp {
     /// All verbs with their help texts, in the order in which tables show them.
     pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
         VERBS.into_iter().map(|(verb, .., what)| (verb, what))
@@ -159,7 +159,7 @@ pub struct StoreSinkOptions {
     /// or closed.
     pub prepared: Option<CollectionId>,
     /// The operation for each record.
-    pub verb: Verb,
+    pub verb: RecordOp,
     /// Whether each record names its own operation.
     pub by_record: bool,
     /// The merge expression; `None` to merge by RFC 7396.
@@ -195,7 +195,7 @@ impl StoreSinkOptions {
             resumes: None,
             inserts_first: None,
             prepared: None,
-            verb: Verb::Upsert,
+            verb: RecordOp::Upsert,
             by_record: false,
             merge: None,
             own_members: OwnMembers::default(),
@@ -218,12 +218,12 @@ impl StoreSinkOptions {
     /// The kinds of requests that may be sent.
     fn kinds(&self, inserts_first: bool) -> Vec<OpKind> {
         let mut kinds: Vec<OpKind> = match (&self.merge, self.by_record) {
-            (_, true) => Verb::all().map(|(verb, _)| verb.kind()).collect(),
+            (_, true) => RecordOp::all().map(|(verb, _)| verb.kind()).collect(),
             (Some(_), false) => Vec::new(),
             (None, false) => vec![self.verb.kind()],
         };
         if inserts_first {
-            kinds.push(Verb::Insert.kind());
+            kinds.push(RecordOp::Insert.kind());
         }
         if self.merge.is_some() {
             kinds.extend([OpKind::Read, OpKind::CompareAndSwap, OpKind::Insert]);
@@ -280,7 +280,7 @@ impl StoreSink {
             Self::prepare(&*store, &options)?;
             mark = Self::marked(&*store, &options)?;
         }
-        let plain = options.verb == Verb::Upsert && options.existing.is_none() && !options.keeps_order();
+        let plain = options.verb == RecordOp::Upsert && options.existing.is_none() && !options.keeps_order();
         let empty = || store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
         let inserts_first = plain && store.capabilities().inserts_faster && options.inserts_first.unwrap_or_else(empty);
         Ok(Self { store, options, inserts_first, mark, columns })
@@ -362,14 +362,14 @@ impl StoreSink {
         let verb = options.verb;
         let by = if options.by_record { "--op-field".to_owned() } else { format!("--op {}", verb.name()) };
         let refused = |what: String| Err(TransferError::BadInput(what));
-        if options.merge.is_some() && verb != Verb::Merge && !options.by_record {
+        if options.merge.is_some() && verb != RecordOp::Merge && !options.by_record {
             return refused(format!("--merge requires --op merge, not {by}"));
         }
         let given = options.expires || options.expiry.is_some();
-        if verb == Verb::Touch && !options.by_record && !given {
+        if verb == RecordOp::Touch && !options.by_record && !given {
             return refused("--op touch needs an expiry; set it with --expiry or --expiry-field".into());
         }
-        if given && !(verb.expires() || verb == Verb::Touch || options.by_record) {
+        if given && !(verb.expires() || verb == RecordOp::Touch || options.by_record) {
             return refused(format!("{by} cannot set an expiry; remove --expiry and --expiry-field"));
         }
         if given {
@@ -399,8 +399,8 @@ impl StoreSink {
         }
         let name = options.verb.name();
         match options.verb {
-            Verb::Touch => refused(format!("--op {name} writes no documents, so there is nothing to verify")),
-            verb if !verb.repeatable() || verb == Verb::Merge => refused(format!(
+            RecordOp::Touch => refused(format!("--op {name} writes no documents, so there is nothing to verify")),
+            verb if !verb.repeatable() || verb == RecordOp::Merge => refused(format!(
                 "--op {name} adds to what is stored, so the expected result is not known and cannot be verified"
             )),
             _ => session::needs(store, OpKind::BulkRead, "--verify"),
@@ -455,9 +455,12 @@ impl Sink for StoreSink {
         Box::pin(async move {
             let request = Self::request(&self.options);
             let (session, clock) = session::open_again(&*self.store, &request).await?;
-            let lanes = Lanes::new(&*self.store, session, clock, &self.options, self.inserts_first);
-            let writer: Box<dyn Writer + '_> =
-                if self.options.keeps_order() { Box::new(InOrder::new(lanes)) } else { Box::new(lanes) };
+            let write_session = WriteSession::new(&*self.store, session, clock, &self.options, self.inserts_first);
+            let writer: Box<dyn Writer + '_> = if self.options.keeps_order() {
+                Box::new(InOrder::new(write_session))
+            } else {
+                Box::new(write_session)
+            };
             Ok(writer)
         })
     }
@@ -479,7 +482,7 @@ impl Sink for StoreSink {
 
     fn account(&self) -> Option<Account> {
         let StoreSinkOptions { verb, by_record, expires, expiry, .. } = &self.options;
-        let adds = matches!(verb, Verb::Upsert | Verb::Insert) && !by_record && !expires && expiry.is_none();
+        let adds = matches!(verb, RecordOp::Upsert | RecordOp::Insert) && !by_record && !expires && expiry.is_none();
         // A store that does not let this user see its statistics is not checked by them.
         let account = self.store.account(self.options.id()).ok()?;
         Some(Account { documents: account.documents.filter(|_| adds), ..account })
@@ -499,7 +502,7 @@ impl Sink for StoreSink {
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let verb = self.options.verb;
         Self::verifiable(&*self.store, &self.options)?;
-        Ok(Box::new(self.written(verb == Verb::Delete)))
+        Ok(Box::new(self.written(verb == RecordOp::Delete)))
     }
 
     fn mark(&self) -> Option<CopyId> {
@@ -512,8 +515,9 @@ impl Sink for StoreSink {
 
     fn keeps_keys(&self) -> bool {
         let options = &self.options;
-        let stays =
-            !matches!(options.verb, Verb::Delete | Verb::Touch) && options.merge.is_none() && !options.by_record;
+        let stays = !matches!(options.verb, RecordOp::Delete | RecordOp::Touch)
+            && options.merge.is_none()
+            && !options.by_record;
         let known = self.mark.is_some() || options.existing.is_some();
         let reads = self.store.capabilities().supports(OpKind::BulkRead).is_some();
         stays && known && reads && !options.expires && options.expiry.is_none()

@@ -105,8 +105,8 @@ pub trait Target: Sync {
     }
 }
 
-/// Reads back what was written. `progress` receives the number of splits compared so far. Also returns the splits whose
-/// own records differ.
+/// Reads back what was written. `progress` receives the number of splits compared so far. Also returns the splits with
+/// records that differ, without those whose records only expired.
 ///
 /// # Errors
 /// What can no longer be read. Differences are not errors but part of the result.
@@ -116,16 +116,15 @@ pub(crate) fn verify(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Verification, BTreeSet<u32>), TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
-    let (mut report, mut changed, mut differ) = (Verification::default(), Odd::default(), BTreeSet::new());
+    let (mut report, mut changed) = (Verification::default(), Odd::default());
+    let mut unlike: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut done = 0;
     passes.compare(&mut |compared| {
         report.written += compared.written;
         report.found += compared.found;
         changed += compared.changed;
-        if !compared.unequal.is_empty() {
-            differ.insert(compared.split);
-        }
         for (bucket, written, found) in compared.unequal {
+            unlike.entry(compared.split).or_default().push(bucket);
             ours.add_to(bucket, written);
             theirs.add_to(bucket, found);
         }
@@ -137,12 +136,18 @@ pub(crate) fn verify(
     let unequal = ours.unequal(&theirs);
     report.unequal_buckets = unequal.len() as u64;
     let at_once = (BUCKETS as u64 * HELD / report.written.max(1)).clamp(1, BUCKETS as u64) as usize;
-    for buckets in unequal.chunks(at_once) {
-        name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?;
+    let mut differ = BTreeSet::new();
+    let mut rest = unequal.chunks(at_once);
+    for buckets in rest.by_ref() {
+        differ.append(&mut name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?);
         if report.differing.len() >= NAMED {
             break;
         }
     }
+    // What was not looked at may differ.
+    let rest: BTreeSet<usize> = rest.flatten().copied().collect();
+    let unseen = unlike.into_iter().filter(|(_, buckets)| buckets.iter().any(|at| rest.contains(at)));
+    differ.extend(unseen.map(|(split, _)| split));
     // Sums alone do not decide: of a key written twice with different documents, only one is found.
     report.equal = report.differing.is_empty();
     // Others may have expired since they were counted.
@@ -179,18 +184,25 @@ pub(crate) fn interrupted() -> TransferError {
     TransferError::Target("interrupted during verification; use --resume to verify again".into())
 }
 
-/// Reads some buckets again, key by key, and lists the keys that differ.
+/// Reads some buckets again, key by key, and lists the keys that differ. Returns the splits that have
+/// one of them, on either side.
 fn name_keys(
     passes: &dyn Passes,
     target: &dyn Target,
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
-) -> Result<(), TransferError> {
+) -> Result<BTreeSet<u32>, TransferError> {
+    let mut differ = BTreeSet::new();
+    let mut splits_of: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     // When the last document of a key may have expired, in seconds since 1970.
     let mut gone: BTreeMap<String, i64> = BTreeMap::new();
     passes.list(buckets, &mut |listed| {
+        let keys = listed.written.iter().map(|(key, ..)| key).chain(listed.found.iter().map(|(key, _)| key));
+        for key in keys {
+            splits_of.entry(key.clone()).or_default().insert(listed.split);
+        }
         for (key, seen, gone_s) in listed.written {
             let last_s = gone.entry(key.clone()).or_insert(i64::MIN);
             *last_s = gone_s.unwrap_or(i64::MAX).max(*last_s);
@@ -237,6 +249,7 @@ fn name_keys(
             }
             (Some(_), Some(_)) => "differs",
         };
+        differ.extend(splits_of.get(key).into_iter().flatten());
         if report.differing.len() < NAMED {
             let lost = match (written.get(key), found.get(key)) {
                 (Some(written), Some(found)) if !target.deleted() => why(written, found),
@@ -245,7 +258,7 @@ fn name_keys(
             report.differing.push(Differing { key: key.clone(), what: format!("{what}{lost}") });
         }
     }
-    Ok(())
+    Ok(differ)
 }
 
 /// Describes the values that stores often change and that differ here; they are the most likely reason.
@@ -318,6 +331,34 @@ mod tests {
         // It was written again, to stay.
         let report = verified_with_expiry(&[("a", "{}", past), ("a", "{}", None)], "");
         assert!(!report.equal && report.expired == 0, "{report:?}");
+    }
+
+    /// Otherwise a resume would copy them again, with a new time to live.
+    #[test]
+    fn parts_whose_records_only_expired_do_not_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let splits = [0, 1].map(|number| Split { number, part: Part::File { file: number }, bytes: None });
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, "").unwrap();
+        let stop = Stop::new();
+        let differing = |first: &str, second: Option<Timestamp>| {
+            for (number, key, gone) in [(0, first, Some(Timestamp::UNIX_EPOCH)), (1, "b", second)] {
+                let mut spool = Spool::create(folder.path(), number).unwrap();
+                spool.add(key, hash::seen(key, b"{}", &[], true), gone).unwrap();
+                spool.end().unwrap();
+            }
+            let (shape, format) = (Shape::carried_by("_id"), Format::Jsonl);
+            let target = FileTarget { place: path.clone().into(), folder: false, format, shape };
+            let here =
+                passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 1, stop: &stop };
+            verify(&here, &target, &mut |_| {}).unwrap().1
+        };
+        // Also if both are in one bucket.
+        let beside = (0..).map(|n| n.to_string()).find(|key| sums::bucket(key) == sums::bucket("b")).unwrap();
+        for first in ["a", &beside] {
+            assert_eq!(differing(first, None), [1].into());
+            assert_eq!(differing(first, Some(Timestamp::UNIX_EPOCH)), [].into());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::*;
 fn sink(store: &Arc<dyn AnyStore>) -> StoreSink {
     let durability =
         store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
-    let options = StoreSinkOptions { durability, by_record: true, ..sink_options(Verb::Upsert) };
+    let options = StoreSinkOptions { durability, by_record: true, ..sink_options(RecordOp::Upsert) };
     StoreSink::open(Arc::clone(store), options).unwrap()
 }
 
@@ -88,7 +88,7 @@ fn what_names_no_operation_is_rejected() {
         "{why:?}"
     );
     assert!(why.iter().any(|why| why.contains("it has no expiry")), "{why:?}");
-    let options = StoreSinkOptions { by_record: true, ..sink_options(Verb::Upsert) };
+    let options = StoreSinkOptions { by_record: true, ..sink_options(RecordOp::Upsert) };
     assert!(StoreSink::check(&*store, &options, true).unwrap_err().to_string().contains("--op-field"));
 }
 

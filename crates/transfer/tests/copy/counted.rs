@@ -12,7 +12,7 @@ fn account(documents: u64, evicted: u64) -> Account {
 
 #[test]
 fn what_a_table_leaves_out_without_an_error_is_rejected_with_that_reason() {
-    for verb in [Verb::Upsert, Verb::Insert] {
+    for verb in [RecordOp::Upsert, RecordOp::Insert] {
         // As a trigger that returns no row: every second record of every batch.
         let store = Faulty::new(|request| match request.op {
             Op::BulkWrite { items, .. } => Fate::Skips(
@@ -46,7 +46,7 @@ fn what_a_table_leaves_out_without_an_error_is_rejected_with_that_reason() {
         let store: Arc<dyn AnyStore> = Arc::new(store);
         let lab = Lab::new();
         for (name, line) in [("one.jsonl", "{\"_id\":\"a\",\"v\":1}"), ("two.jsonl", "{\"_id\":\"a\",\"v\":2}")] {
-            lab.copy(&files(&[&lab.write(name, line)]), &store_sink(&store, Verb::Upsert)).unwrap();
+            lab.copy(&files(&[&lab.write(name, line)]), &store_sink(&store, RecordOp::Upsert)).unwrap();
         }
         assert!(lab.rejects()[0].why.contains("did not take it: another document has this key"), "{:?}", lab.rejects());
     }
@@ -69,7 +69,7 @@ fn a_target_that_evicts_or_has_too_few_documents_is_told() {
         let lab = Lab::new();
         // Two records have a key that comes twice.
         let text = lines(300) + &lines(2);
-        let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
+        let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), RecordOp::Upsert);
         let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &sink).unwrap();
         let counted = report.counted.unwrap_or_default();
         assert_eq!((counted.evicted, counted.missing), (evicted, missing), "{accounts:?}");
@@ -89,7 +89,7 @@ fn a_source_that_returns_less_than_it_counts_and_what_is_beside_its_documents_is
         let store = Faulty::new(|_| Fate::Done).counting(&accounts);
         let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
         let lab = Lab::new();
-        lab.copy(&files(&[&lab.write("a.jsonl", lines(300))]), &store_sink(&sound, Verb::Upsert)).unwrap();
+        lab.copy(&files(&[&lab.write("a.jsonl", lines(300))]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
         let store: Arc<dyn AnyStore> = Arc::new(store);
         let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
         let left_out = vec![LeftOut { count: 3, what: "design documents".to_owned() }];
@@ -102,7 +102,7 @@ fn keys_that_a_target_takes_for_one_are_counted_and_verified_as_one() {
     let store = Faulty::new(|_| Fate::Done).taking(SameKeys::AnyCase);
     let lab = Lab { verify: true, parallel: 1, ..Lab::new() };
     let text = "{\"_id\":\"K1\",\"v\":1}\n{\"_id\":\"k1\",\"v\":2}\n{\"_id\":\"k2\",\"v\":3}\n";
-    let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
+    let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), RecordOp::Upsert);
     let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &sink).unwrap();
     assert_eq!(report.repeated_keys.map(|repeated| repeated.records), Some(1));
     let verified = report.verified.unwrap();
@@ -124,7 +124,7 @@ fn a_page_without_the_key_that_it_begins_with_is_asked_for_again_and_then_an_err
         let store = store.remote();
         let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
         let lab = Lab { parallel: 1, ..Lab::new() };
-        lab.copy(&files(&[&lab.write("a.jsonl", lines(300))]), &store_sink(&sound, Verb::Upsert)).unwrap();
+        lab.copy(&files(&[&lab.write("a.jsonl", lines(300))]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
         let store: Arc<dyn AnyStore> = Arc::new(store);
         let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl"));
         match report {
@@ -141,7 +141,7 @@ fn bytes_that_are_not_text_are_kept_with_their_reject() {
     let lab = Lab::new();
     let report = lab.copy(
         &files(&[&lab.write("a.jsonl", b"{\"_id\":\"a\"}\n{\"_id\":\"\xff\xfe\"}\n")]),
-        &store_sink(&memory(), Verb::Upsert),
+        &store_sink(&memory(), RecordOp::Upsert),
     );
     assert_eq!(report.unwrap().counts.rejected, 1);
     let reject = &lab.rejects()[0];
@@ -155,7 +155,7 @@ fn an_interrupted_copy_says_what_it_did() {
     let lab = Lab { parallel: 1, stop_after: Some(2_000), ..Lab::new() };
     let text = lines(300_000);
     let source = files(&[&lab.write("a.json", format!("[{}]", text.trim_end().replace('\n', ",")))]);
-    let report = lab.copy(&source, &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&source, &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert!(report.interrupted && report.splits_done == 0, "{report:?}");
     assert!(report.counts.written >= 2_000 && report.counts.read >= report.counts.written, "{report:?}");
     assert!(contents(&store).len() as u64 >= report.counts.written);
@@ -179,7 +179,7 @@ fn a_copy_that_waits_for_an_answer_ends_when_it_is_told_to() {
         _ => Fate::Done,
     });
     let store: Arc<dyn AnyStore> = Arc::new(store);
-    let mut options = sink_options(Verb::Upsert);
+    let mut options = sink_options(RecordOp::Upsert);
     // Longer than any test.
     options.access.timeout = Duration::from_secs(86_400);
     options.durability =
@@ -195,7 +195,7 @@ fn a_copy_that_waits_for_an_answer_ends_when_it_is_told_to() {
 fn an_error_of_the_target_is_not_mistaken_for_an_interruption() {
     let store = Faulty::new(|_| Fate::Fails(OpError::new(ErrorKind::Failed, "broken down")));
     let lab = Lab::new();
-    let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
+    let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), RecordOp::Upsert);
     lab.copy(&files(&[&lab.write("a.jsonl", lines(50_000))]), &sink).unwrap_err();
 }
 
@@ -211,7 +211,7 @@ fn a_table_that_refuses_everything_ends_the_copy_and_records_that_are_refused_do
             _ => Fate::Done,
         });
         let lab = Lab { parallel: 1, ..Lab::new() };
-        let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), Verb::Upsert);
+        let sink = store_sink(&(Arc::new(store) as Arc<dyn AnyStore>), RecordOp::Upsert);
         let report = lab.copy(&files(&[&lab.write("a.jsonl", lines(5_000))]), &sink);
         (report, lab.rejects().len())
     };

@@ -106,7 +106,7 @@ fn a_prepared_store_is_copied_by_its_collections_and_cut_as_asked() {
 fn a_thread_that_reads_counts_as_work_of_the_client() {
     let lab = Lab { parallel: 1, ..Lab::new() };
     let source = files(&[&lab.write("a.jsonl", lines(20_000).replace("\"_id\"", "\"_id\":1,\"its key\""))]);
-    let outcome = copied(&lab, &source, &store_sink(&memory(), Verb::Upsert), &source.cut(3).unwrap());
+    let outcome = copied(&lab, &source, &store_sink(&memory(), RecordOp::Upsert), &source.cut(3).unwrap());
     let used = &outcome.record.worker_use;
     let threads = std::thread::available_parallelism().map_or(1, |all| all.get().min(2));
     assert_eq!((outcome.record.workers, used.len()), (1, threads));
@@ -177,7 +177,7 @@ fn a_view_is_cut_by_the_numbers_of_its_rows() {
         let options = StoreSinkOptions {
             prepared: Some(CollectionId(1)),
             // A key that is returned twice is refused.
-            verb: Verb::Insert,
+            verb: RecordOp::Insert,
             durability: store
                 .capabilities()
                 .durability

@@ -12,7 +12,7 @@ fn copied(name: &str, bytes: &[u8]) -> (Vec<String>, CopyReport, Vec<Reject>) {
     let lab = Lab::new();
     let store = memory();
     let path = lab.write(name, bytes);
-    let report = lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     (contents(&store), report, lab.rejects())
 }
 
@@ -182,7 +182,7 @@ fn keys_that_repeat_or_are_numbers_are_counted() {
     let lab = Lab::new();
     let text = "{\"_id\":1,\"n\":1}\n{\"_id\":\"1\",\"n\":2}\n{\"_id\":2}\n{\"_id\":true}\n{\"n\":3}\n{\"_id\":1}\n";
     let store = memory();
-    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected, report.counts.keys_made_text), (5, 1, 4));
     let repeated = report.repeated_keys.unwrap();
     assert_eq!((repeated.records, repeated.exact, repeated.at_least), (2, true, false));

@@ -22,7 +22,7 @@ fn noting(mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> (Arc<dyn AnySt
     (Arc::new(faulty.sound()), Arc::new(faulty), touched)
 }
 
-fn options(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSinkOptions {
+fn options(store: &Arc<dyn AnyStore>, verb: RecordOp) -> StoreSinkOptions {
     let durability =
         store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     StoreSinkOptions { durability, expires: true, ..sink_options(verb) }
@@ -39,15 +39,15 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 #[test]
 fn what_is_written_gets_its_expiry_before_it_counts() {
-    for verb in [Verb::Upsert, Verb::Insert, Verb::Replace, Verb::Merge] {
+    for verb in [RecordOp::Upsert, RecordOp::Insert, RecordOp::Replace, RecordOp::Merge] {
         let mut calls = 0;
         let (sound, store, touched) = noting(move |_| {
             calls += 1;
             if calls % 3 == 0 { Fate::Fails(OpError::new(ErrorKind::Temporary, "busy")) } else { Fate::Done }
         });
-        if verb != Verb::Insert && verb != Verb::Upsert {
+        if verb != RecordOp::Insert && verb != RecordOp::Upsert {
             let lab = Lab::new();
-            lab.copy(&files(&[&lab.write("a.jsonl", lines(500))]), &store_sink(&sound, Verb::Upsert)).unwrap();
+            lab.copy(&files(&[&lab.write("a.jsonl", lines(500))]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
         }
         let text: String = (0..500)
             .map(|n| {
@@ -67,7 +67,7 @@ fn what_is_written_gets_its_expiry_before_it_counts() {
 #[test]
 fn a_time_and_a_usual_expiry_are_kept() {
     let (_, store, touched) = noting(|_| Fate::Done);
-    let usual = StoreSinkOptions { expiry: Some(Expiry::In(HOUR)), ..options(&store, Verb::Upsert) };
+    let usual = StoreSinkOptions { expiry: Some(Expiry::In(HOUR)), ..options(&store, RecordOp::Upsert) };
     let at = jiff::Timestamp::now() + Duration::from_secs(600);
     let text = format!(
         "{{\"_id\":\"usual\"}}\n{{\"_id\":\"own\",\"ttl\":60}}\n{{\"_id\":\"at\",\"ttl\":\"{at}\"}}\n{{\"_id\":\"past\",\"ttl\":\"2001-01-01T00:00:00Z\"}}\n"
@@ -101,7 +101,7 @@ fn what_may_have_expired_before_it_is_verified_is_not_called_missing() {
         });
         *sound.lock().unwrap() = Some(Arc::new(faulty.sound()));
         let store: Arc<dyn AnyStore> = Arc::new(faulty);
-        let usual = StoreSinkOptions { expiry: Some(Expiry::In(expiry)), ..options(&store, Verb::Upsert) };
+        let usual = StoreSinkOptions { expiry: Some(Expiry::In(expiry)), ..options(&store, RecordOp::Upsert) };
         let lab = Lab { verify: true, ..Lab::new() };
         let report = copy_with(&lab, &lines(3), &store, usual);
         let verified = report.verified.unwrap();
@@ -131,7 +131,7 @@ fn what_expires_while_a_copy_is_broken_shifts_nothing() {
     let path = lab.write("a.jsonl", text);
     let shape = shape().with_expiry("ttl").with_verb("op");
     let by_record = |store: &Arc<dyn AnyStore>| {
-        let options = StoreSinkOptions { by_record: true, ..options(store, Verb::Upsert) };
+        let options = StoreSinkOptions { by_record: true, ..options(store, RecordOp::Upsert) };
         StoreSink::open(Arc::clone(store), options).unwrap()
     };
     lab.copy_shaped(&files(&[&path]), &by_record(&store), &shape).unwrap_err();
@@ -163,7 +163,7 @@ fn a_document_that_got_no_expiry_is_told() {
     });
     let lab = Lab::new();
     let text = "{\"_id\":\"a\",\"ttl\":60}\n{\"_id\":\"b\",\"ttl\":60}\n";
-    let counts = copy_with(&lab, text, &store, options(&store, Verb::Upsert)).counts;
+    let counts = copy_with(&lab, text, &store, options(&store, RecordOp::Upsert)).counts;
     assert_eq!((counts.written, counts.rejected, contents(&sound).len()), (1, 1, 2));
     let reject = &lab.rejects()[0];
     assert!(reject.why.contains("it was written, but its expiry could not be set: the disk is full"), "{reject:?}");
@@ -173,11 +173,11 @@ fn a_document_that_got_no_expiry_is_told() {
 fn documents_are_touched_without_being_written() {
     let (sound, store, touched) = noting(|_| Fate::Done);
     let lab = Lab::new();
-    lab.copy(&files(&[&lab.write("a.jsonl", lines(3))]), &store_sink(&sound, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lab.write("a.jsonl", lines(3))]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
     let before = contents(&sound);
     let text = "{\"_id\":\"k000000\",\"ttl\":60}\n{\"_id\":\"k000001\"}\n{\"_id\":\"other\",\"ttl\":60}\n";
     let lab = Lab::new();
-    let counts = copy_with(&lab, text, &store, options(&store, Verb::Touch)).counts;
+    let counts = copy_with(&lab, text, &store, options(&store, RecordOp::Touch)).counts;
     assert_eq!((counts.written, counts.rejected), (1, 2));
     let mut why: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.error, reject.why)).collect();
     why.sort_unstable();
@@ -189,14 +189,14 @@ fn documents_are_touched_without_being_written() {
 fn expiries_that_cannot_be_are_refused() {
     let store = memory();
     let refused = |options: StoreSinkOptions| StoreSink::check(&*store, &options, false).unwrap_err().to_string();
-    let touch = StoreSinkOptions { expires: false, ..options(&store, Verb::Touch) };
+    let touch = StoreSinkOptions { expires: false, ..options(&store, RecordOp::Touch) };
     assert!(refused(touch).contains("--expiry"));
-    for verb in [Verb::Delete, Verb::Counter, Verb::Append, Verb::Prepend] {
+    for verb in [RecordOp::Delete, RecordOp::Counter, RecordOp::Append, RecordOp::Prepend] {
         assert!(refused(options(&store, verb)).contains("cannot set an expiry"), "{verb:?}");
     }
     let cannot = storebench_stores::open("sqlite:x.db").unwrap();
-    let error = StoreSink::check(&*cannot, &options(&cannot, Verb::Upsert), false).unwrap_err().to_string();
+    let error = StoreSink::check(&*cannot, &options(&cannot, RecordOp::Upsert), false).unwrap_err().to_string();
     assert!(error.contains("cannot do `touch`, which an expiry needs"), "{error}");
-    let error = StoreSink::check(&*store, &options(&store, Verb::Touch), true).unwrap_err().to_string();
+    let error = StoreSink::check(&*store, &options(&store, RecordOp::Touch), true).unwrap_err().to_string();
     assert!(error.contains("nothing to verify"), "{error}");
 }

@@ -15,7 +15,7 @@ fn files_go_into_a_store_and_come_out_the_same() {
     gzip.write_all(second.as_bytes()).unwrap();
     gzip.finish().unwrap();
     let store = memory();
-    let report = lab.copy(&files(&[&plain, &packed]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&plain, &packed]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (20_000, 20_000, 0));
     assert!(report.splits > 1 && report.splits == report.splits_done);
     for name in ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"] {
@@ -25,7 +25,7 @@ fn files_go_into_a_store_and_come_out_the_same() {
         assert!(!lab.path(&format!(".{name}.parts")).exists(), "parts are left");
         // Read it back: compressed files can be decompressed.
         let again = memory();
-        Lab::new().copy(&files(&[&lab.path(name)]), &store_sink(&again, Verb::Insert)).unwrap();
+        Lab::new().copy(&files(&[&lab.path(name)]), &store_sink(&again, RecordOp::Insert)).unwrap();
         assert_eq!(contents(&again), sorted(&text), "{name}");
     }
 }
@@ -47,7 +47,7 @@ fn a_thousand_bad_records_are_told_and_the_others_arrive() {
     }
     let path = lab.write("a.jsonl", &text);
     let store = memory();
-    let report = lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (100_000, 99_000, 1_000));
     let rejects = lab.rejects();
     assert_eq!(rejects.len(), 1_000);
@@ -73,7 +73,7 @@ fn what_is_not_utf8_is_one_reject() {
     text.extend_from_slice(b"{\"_id\":\"x\",\"t\":\"\xff\"}\n");
     text.extend_from_slice(b"{\"_id\":\"y\"}\n");
     let store = memory();
-    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (4, 1));
     let reject = &lab.rejects()[0];
     assert!(reject.why.contains("not UTF-8 from byte 17"), "{reject:?}");
@@ -90,7 +90,7 @@ fn a_file_that_is_cut_off_is_no_whole_one() {
         let whole = std::fs::read(lab.path(name)).unwrap();
         let cut = lab.write("cut", &whole[..whole.len() * 2 / 3]);
         let store = memory();
-        let report = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap();
+        let report = lab.copy(&files(&[&cut]), &store_sink(&store, RecordOp::Upsert)).unwrap();
         assert!(report.damaged[0].what.contains("ends in the middle"), "{name}: {report:?}");
         assert_eq!(report.damaged[0].records, contents(&store).len() as u64);
     }
@@ -108,13 +108,13 @@ fn what_is_packed_is_never_empty() {
     ] {
         let lab = Lab::new();
         let path = lab.write(name, begin);
-        let report = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Upsert)).unwrap();
+        let report = lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Upsert)).unwrap();
         let what = &report.damaged[0].what;
         assert!(what.starts_with(&path.display().to_string()) && what.contains("ends in the middle"), "{name}: {what}");
     }
     // An uncompressed file may be empty.
     let lab = Lab::new();
-    let report = lab.copy(&files(&[&lab.write("a.jsonl", "")]), &store_sink(&memory(), Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", "")]), &store_sink(&memory(), RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.read, report.counts.rejected), (0, 0));
 }
 
@@ -134,7 +134,7 @@ fn duplicate_keys_under_insert_are_told_unless_the_documents_are_the_same() {
     let lab = Lab::new();
     let text = "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"a\",\"n\":3}\n{\"_id\":\"b\", \"n\": 2}\n";
     let store = memory();
-    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, Verb::Insert)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected, report.counts.there_already), (3, 1, 1));
     let reject = &lab.rejects()[0];
     assert_eq!((reject.error.as_str(), reject.key.as_deref()), ("conflict", Some("a")));
@@ -164,7 +164,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
     let mut written = 0;
     for task in splits.chunks(2) {
         let lab = Lab::new();
-        let sink = store_sink(&store, Verb::Insert);
+        let sink = store_sink(&store, RecordOp::Insert);
         let request = CopyRequest {
             source: &source,
             sink: &sink,

@@ -52,7 +52,7 @@ pub(super) fn sink_by(lab: &Lab, source: &dyn Source, name: &str, infer: &Infer)
 fn filled(lines: &str) -> Arc<dyn AnyStore> {
     let lab = Lab::new();
     let store = memory();
-    let report = lab.copy(&files(&[&lab.write("in.jsonl", lines)]), &store_sink(&store, Verb::Insert)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("in.jsonl", lines)]), &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!(report.counts.rejected, 0);
     store
 }
@@ -76,7 +76,7 @@ fn each_format_gives_back_what_it_got() {
         let types = if tables { types.clone() } else { ColumnTypes::default() };
         let source = FileSource::open(&[lab.path(name)], FileSourceOptions { types, ..Default::default() }).unwrap();
         let lab = Lab::new();
-        let report = lab.copy(&source, &store_sink(&again, Verb::Insert)).unwrap();
+        let report = lab.copy(&source, &store_sink(&again, RecordOp::Insert)).unwrap();
         assert_eq!((report.counts.written, report.counts.rejected), (5_000, 0), "{name}: {:?}", lab.rejects().first());
         let mut after = values(&contents(&again));
         if tables {
@@ -100,7 +100,7 @@ fn parts_of_arrow_are_batches() {
     let source = files(&[&lab.path("a.arrow")]);
     assert!(source.splits(4).unwrap().len() > 4);
     let lab = Lab { parallel: 4, ..Lab::new() };
-    let report = lab.copy(&source, &store_sink(&again, Verb::Insert)).unwrap();
+    let report = lab.copy(&source, &store_sink(&again, RecordOp::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (30_000, 0));
     assert!(values(&contents(&again)) == values(&contents(&store)));
 }
@@ -155,7 +155,7 @@ fn what_has_no_column_or_does_not_fit_it_comes_back_all_the_same() {
 
 fn lab_copy(source: &dyn Source, into: &Arc<dyn AnyStore>) {
     let lab = Lab::new();
-    let report = lab.copy(source, &store_sink(into, Verb::Insert)).unwrap();
+    let report = lab.copy(source, &store_sink(into, RecordOp::Insert)).unwrap();
     assert_eq!(report.counts.rejected, 0, "{:?}", lab.rejects().first());
 }
 
@@ -330,7 +330,7 @@ fn a_json_list_that_is_written_in_many_lines_is_one_line_of_csv() {
     let lab = Lab::new();
     let path = lab.write("a.json", "[{\"_id\": \"a\",\n \"l\": [\r\n  1.0,\n  \"x\\ny\"\n ]}]");
     let store = memory();
-    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Insert)).unwrap();
+    lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Insert)).unwrap();
     let lab = Lab::new();
     let list = vec![(KEY_FIELD.to_owned(), Kind::Text), ("l".to_owned(), Kind::Json)];
     let columns = Columns { list, overflow: None };
@@ -369,7 +369,7 @@ fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
         gzip.finish().unwrap();
         for path in [lab.write("a.csv", text), packed] {
             let lab = Lab::new();
-            let report = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Insert)).unwrap();
+            let report = lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Insert)).unwrap();
             let told = &report.damaged[0].what;
             assert!(told.starts_with(&format!("{}, {part}", path.display())), "{told}");
             assert!(told.contains("is written twice: \"a \"\"b\"\"\""), "{told}");
@@ -383,7 +383,7 @@ fn a_quote_that_is_wrong_ends_the_copy_and_swallows_no_rows() {
     let lab = Lab::new();
     let store = memory();
     let path = lab.write("a.tsv", "_id\ttext\r\n1\t5\" disk\r\n2\t\"a \"\"b\"\"\"\r\n");
-    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Insert)).unwrap();
+    lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Insert)).unwrap();
     let rows = [r#"{"_id":"1","text":"5\" disk"}"#, r#"{"_id":"2","text":"a \"b\""}"#];
     assert_eq!(contents(&store), rows);
 }
@@ -397,7 +397,7 @@ fn rows_that_are_no_records_are_told() {
     let source =
         FileSource::open(std::slice::from_ref(&path), FileSourceOptions { types, ..Default::default() }).unwrap();
     let store = memory();
-    let report = lab.copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
+    let report = lab.copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
     let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
     for ((from, why), (line, part)) in told.iter().zip([
@@ -422,7 +422,7 @@ fn a_list_that_is_broken_ends_the_copy_and_a_broken_element_does_not() {
     let copy = |text: &str| {
         let lab = Lab::new();
         let store = memory();
-        let report = lab.copy(&files(&[&lab.write("a.json", text)]), &store_sink(&store, Verb::Insert));
+        let report = lab.copy(&files(&[&lab.write("a.json", text)]), &store_sink(&store, RecordOp::Insert));
         let damage = |report: &CopyReport| report.damaged.first().map(|damage| damage.what.clone());
         report.map(|report| (report.counts.written, report.counts.rejected, damage(&report))).map_err(|e| e.to_string())
     };
@@ -450,7 +450,7 @@ fn a_parquet_file_that_is_cut_off_is_refused() {
     lab.copy(&store_source(&store), &sink_with_columns(&lab, &store, "a.parquet")).unwrap();
     let whole = std::fs::read(lab.path("a.parquet")).unwrap();
     let cut = lab.write("cut.parquet", &whole[..whole.len() - 10]);
-    let error = lab.copy(&files(&[&cut]), &store_sink(&store, Verb::Upsert)).unwrap_err();
+    let error = lab.copy(&files(&[&cut]), &store_sink(&store, RecordOp::Upsert)).unwrap_err();
     assert!(
         matches!(&error, TransferError::BadInput(text) if text.contains("is not a complete Parquet file")),
         "{error}"
@@ -484,7 +484,7 @@ fn another_delimiter_is_taken_when_it_is_named_and_named_when_it_is_not() {
     let error = open(None).err().unwrap();
     assert!(matches!(&error, TransferError::BadInput(told) if told.contains("--delimiter ';'")), "{error}");
     let other = Lab::new();
-    let report = other.copy(&open(Some(b';')).unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
+    let report = other.copy(&open(Some(b';')).unwrap(), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 0));
     assert_eq!(contents(&store)[0], r#"{"_id":"k1","name":"one"}"#);
 }

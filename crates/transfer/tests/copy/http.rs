@@ -21,7 +21,7 @@ fn files_are_read_whatever_the_server_can() {
         let store = memory();
         let source = source(port, manner).unwrap();
         assert_eq!(source.describe(), format!("http://127.0.0.1:{port}/{manner}/x.jsonl"));
-        let report = Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
+        let report = Lab::new().copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
         assert_eq!((report.counts.written, report.splits > 1), (60_000, many), "{manner}");
         assert_eq!(contents(&store), sorted(&text), "{manner}");
     }
@@ -32,7 +32,7 @@ fn an_answer_that_is_cut_off_is_no_smaller_file() {
     let port = serve(lines(60_000).into_bytes()).unwrap();
     let lab = Lab::new();
     let store = memory();
-    let error = lab.copy(&source(port, "cut").unwrap(), &store_sink(&store, Verb::Upsert)).unwrap_err();
+    let error = lab.copy(&source(port, "cut").unwrap(), &store_sink(&store, RecordOp::Upsert)).unwrap_err();
     assert!(error.to_string().contains("/cut/x.jsonl"), "{error}");
     // The data before the response broke off has arrived.
     let arrived = contents(&store);
@@ -81,6 +81,6 @@ fn parquet_is_read_by_ranges() {
     let places = FileLocation::find(&format!("http://127.0.0.1:{port}/ranges/a.parquet"), &ACCESS).unwrap();
     let store = memory();
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
-    Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
+    Lab::new().copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(&text));
 }

@@ -38,8 +38,8 @@ use storebench_engine::store::{
 use storebench_engine::{Caller, RealClock, Stop};
 use storebench_transfer::{
     Access, Begin, Columns, CopyReport, CopyRequest, FileSink, FileSinkOptions, FileSource, FileSourceOptions, Format,
-    Jq, KEY_FIELD, Packing, Projection, Reject, RetryPolicy, Shape, Sink, Source, StoreSink, StoreSinkOptions,
-    StoreSource, StoreSourceOptions, TransferError, Verb, copy,
+    Jq, KEY_FIELD, Packing, Projection, RecordOp, Reject, RetryPolicy, Shape, Sink, Source, StoreSink,
+    StoreSinkOptions, StoreSource, StoreSourceOptions, TransferError, copy,
 };
 
 /// A folder for files and the logs of copies.
@@ -138,7 +138,7 @@ fn file_sink(lab: &Lab, name: &str) -> FileSink {
     .unwrap()
 }
 
-fn sink_options(verb: Verb) -> StoreSinkOptions {
+fn sink_options(verb: RecordOp) -> StoreSinkOptions {
     StoreSinkOptions {
         verb,
         batch: Some(100),
@@ -152,7 +152,7 @@ fn sink_options(verb: Verb) -> StoreSinkOptions {
     }
 }
 
-fn store_sink(store: &Arc<dyn AnyStore>, verb: Verb) -> StoreSink {
+fn store_sink(store: &Arc<dyn AnyStore>, verb: RecordOp) -> StoreSink {
     let durability =
         store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     StoreSink::open(Arc::clone(store), StoreSinkOptions { durability, ..sink_options(verb) }).unwrap()

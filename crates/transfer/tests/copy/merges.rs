@@ -20,7 +20,7 @@ fn merging(store: &Arc<dyn AnyStore>, expression: &str, absent: bool) -> StoreSi
             .durability
             .first()
             .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d)),
-        ..sink_options(Verb::Merge)
+        ..sink_options(RecordOp::Merge)
     };
     let access = Access { timeout: Duration::from_millis(300), ..options.access };
     let options = StoreSinkOptions { access, ..options };
@@ -35,7 +35,7 @@ fn unknown() -> OpError {
 fn zeros(store: &Arc<dyn AnyStore>, count: usize) {
     let lab = Lab::new();
     let text: String = (0..count).map(|n| format!("{{\"_id\":\"k{n:03}\",\"n\":0}}\n")).collect();
-    lab.copy(&files(&[&lab.write("zeros.jsonl", text)]), &store_sink(store, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lab.write("zeros.jsonl", text)]), &store_sink(store, RecordOp::Upsert)).unwrap();
 }
 
 /// The field `n` of each document.
@@ -57,7 +57,7 @@ fn a_document_becomes_what_the_expression_makes_of_it() {
     let store = memory();
     let lab = Lab::new();
     let stored = "{\"_id\":\"a\",\"n\":1,\"t\":7.0}\n{\"_id\":\"b\",\"n\":2}\n{\"_id\":\"c\",\"n\":\"x\"}\n";
-    lab.copy(&files(&[&lab.write("a.jsonl", stored)]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lab.write("a.jsonl", stored)]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     let new = "{\"_id\":\"a\",\"n\":10}\n{\"_id\":\"b\",\"n\":0}\n{\"_id\":\"c\",\"n\":1}\n{\"_id\":\"d\",\"n\":4}\n";
     let path = lab.write("b.jsonl", new);
     let lab = Lab::new();
@@ -350,7 +350,7 @@ fn what_a_store_or_a_flag_cannot_is_refused_before_anything_is_written() {
     let durability =
         store.capabilities().durability.first().map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
     let of = |verb| StoreSinkOptions { durability, merge: merge.clone(), ..sink_options(verb) };
-    assert!(refused(of(Verb::Upsert), false).contains("--merge requires --op merge"));
-    assert!(refused(of(Verb::Merge), true).contains("not be verified"));
-    StoreSink::check(&*store, &of(Verb::Merge), false).unwrap();
+    assert!(refused(of(RecordOp::Upsert), false).contains("--merge requires --op merge"));
+    assert!(refused(of(RecordOp::Merge), true).contains("not be verified"));
+    StoreSink::check(&*store, &of(RecordOp::Merge), false).unwrap();
 }

@@ -31,7 +31,7 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
         let faulty: Arc<dyn AnyStore> = Arc::new(store);
         // Create documents to append to.
-        let sink = store_sink(&faulty, Verb::Append);
+        let sink = store_sink(&faulty, RecordOp::Append);
         let mut call = caller(&*sound);
         for n in 0..50 {
             call(Op::Upsert { key: &format!("k{n:02}"), body: b"" }).unwrap();
@@ -39,7 +39,7 @@ fn each_record_is_done_once_or_listed_wherever_the_copy_breaks() {
         lab.copy(&files(&[&path]), &sink).unwrap_err();
         broken.store(false, Ordering::Relaxed);
         lab.begin = Begin::Resume;
-        let report = lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Append)).unwrap();
+        let report = lab.copy(&files(&[&path]), &store_sink(&faulty, RecordOp::Append)).unwrap();
         assert_eq!(report.counts.read, 2_000, "{breaks_at}");
         assert_eq!(report.counts.written + report.counts.rejected, 2_000, "{breaks_at}");
         let listed = lab.rejects();
@@ -65,10 +65,10 @@ fn an_interrupted_copy_is_in_doubt_about_nothing() {
     let path = lab.write("a.jsonl", &text);
     let store = memory();
     let shape = Shape::new(None, "test").with_value("n");
-    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, Verb::Counter), &shape).unwrap();
+    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, RecordOp::Counter), &shape).unwrap();
     assert!(report.interrupted, "{report:?}");
     let lab = Lab { begin: Begin::Resume, stop: Arc::new(Stop::new()), stop_after: None, ..lab };
-    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, Verb::Counter), &shape).unwrap();
+    let report = lab.copy_shaped(&files(&[&path]), &store_sink(&store, RecordOp::Counter), &shape).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (30_000, 0), "{:?}", lab.rejects().first());
     assert!(report.before.written >= 500 && report.before.written < 30_000);
 }
@@ -79,21 +79,21 @@ fn out_of_a_store_it_is_not_gone_on_with() {
     let mut lab = Lab::new();
     lab.parallel = 1;
     let path = lab.write("a.jsonl", lines(1_000));
-    lab.copy(&files(&[&path]), &store_sink(&source, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&path]), &store_sink(&source, RecordOp::Upsert)).unwrap();
     // Records may have been added or removed meanwhile, so the first hundred may be different ones.
     let broken = Faulty::new(|request| match request.op {
         Op::Append { .. } => Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")),
         _ => Fate::Done,
     });
     let broken: Arc<dyn AnyStore> = Arc::new(broken);
-    lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
+    lab.copy(&store_source(&source), &store_sink(&broken, RecordOp::Append)).unwrap_err();
     lab.begin = Begin::Resume;
-    let error = lab.copy(&store_source(&source), &store_sink(&broken, Verb::Append)).unwrap_err();
+    let error = lab.copy(&store_source(&source), &store_sink(&broken, RecordOp::Append)).unwrap_err();
     assert!(
         matches!(&error, TransferError::BadInput(why) if why.contains("in a different order each time")),
         "{error}"
     );
     // Operations that may be applied twice are repeated.
-    let report = lab.copy(&store_source(&source), &store_sink(&memory(), Verb::Upsert)).unwrap();
+    let report = lab.copy(&store_source(&source), &store_sink(&memory(), RecordOp::Upsert)).unwrap();
     assert_eq!(report.counts.written, 1_000);
 }

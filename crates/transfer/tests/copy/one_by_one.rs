@@ -40,7 +40,7 @@ fn what_could_not_be_read_for_now_is_not_another_document() {
         }
         _ => Fate::Done,
     });
-    let (lab, report, sound) = run(sink_options(Verb::Insert), 50, store);
+    let (lab, report, sound) = run(sink_options(RecordOp::Insert), 50, store);
     let counts = report.counts;
     assert_eq!((counts.written, counts.rejected, counts.there_already), (50, 0, 50), "{:?}", lab.rejects());
     assert_eq!(contents(&sound), sorted(&lines(50)));
@@ -60,8 +60,8 @@ fn what_can_never_be_read_is_told_as_that() {
     });
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let lab = Lab::new();
-    lab.copy(&files(&[&lab.write("a.jsonl", lines(4))]), &store_sink(&sound, Verb::Insert)).unwrap();
-    let (lab, report, _) = run(sink_options(Verb::Insert), 4, store);
+    lab.copy(&files(&[&lab.write("a.jsonl", lines(4))]), &store_sink(&sound, RecordOp::Insert)).unwrap();
+    let (lab, report, _) = run(sink_options(RecordOp::Insert), 4, store);
     assert_eq!((report.counts.written, report.counts.rejected), (2, 2));
     for reject in lab.rejects() {
         let own = format!("no {}", reject.key.as_deref().unwrap());
@@ -84,7 +84,7 @@ fn each_record_that_is_given_up_tells_its_own_reason() {
         ),
         _ => Fate::Done,
     });
-    let (lab, report, sound) = run(sink_options(Verb::Upsert), 100, store);
+    let (lab, report, sound) = run(sink_options(RecordOp::Upsert), 100, store);
     assert_eq!((report.counts.written, report.counts.rejected), (97, 3));
     assert_eq!(contents(&sound).len(), 97);
     let mut rejects = lab.rejects();
@@ -114,7 +114,7 @@ fn a_store_that_is_gone_rejects_no_record() {
             .durability
             .first()
             .map(|(d, _)| storebench_engine::store::DurabilityRequest::Exactly(*d));
-        let options = StoreSinkOptions { in_flight: 4, batch: Some(100), durability, ..sink_options(Verb::Upsert) };
+        let options = StoreSinkOptions { in_flight: 4, batch: Some(100), durability, ..sink_options(RecordOp::Upsert) };
         let sink = StoreSink::open(faulty, options).unwrap();
         let error = lab.copy(&files(&[&path]), &sink).unwrap_err().to_string();
         assert!(error.contains("gave up after") && error.contains("--resume"), "{error}");
@@ -132,7 +132,7 @@ fn a_record_that_a_server_puts_off_for_ever_ends_no_copy() {
         }
         _ => Fate::Done,
     });
-    let options = StoreSinkOptions { in_flight: 4, ..sink_options(Verb::Upsert) };
+    let options = StoreSinkOptions { in_flight: 4, ..sink_options(RecordOp::Upsert) };
     let (lab, report, sound) = run(options, 1_000, store);
     assert_eq!((report.counts.written, report.counts.rejected), (999, 1));
     assert_eq!(contents(&sound).len(), 999);
@@ -149,7 +149,7 @@ fn a_record_that_a_server_answers_senselessly_ends_no_copy() {
             }
             _ => Fate::Done,
         });
-        let options = StoreSinkOptions { in_flight, ..sink_options(Verb::Upsert) };
+        let options = StoreSinkOptions { in_flight, ..sink_options(RecordOp::Upsert) };
         let (lab, report, sound) = run(options, 1_000, store);
         assert_eq!((report.counts.written, report.counts.rejected), (998, 2));
         assert_eq!(contents(&sound).len(), 998);
@@ -171,7 +171,7 @@ fn a_conflict_without_a_document_is_told_in_the_words_of_the_store() {
         }
         _ => Fate::Done,
     });
-    let (lab, report, _) = run(sink_options(Verb::Insert), 10, store);
+    let (lab, report, _) = run(sink_options(RecordOp::Insert), 10, store);
     assert_eq!((report.counts.written, report.counts.rejected), (9, 1));
     let why = &lab.rejects()[0].why;
     assert!(why.contains("did not take it (it is in another collection)") && !why.contains("no error"), "{why}");

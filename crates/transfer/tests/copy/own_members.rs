@@ -12,7 +12,7 @@ const EXPORT: &str = concat!(
     "{\"_id\":\"d\",\"n\":4}\n",
 );
 
-fn run(rule: OwnMembers, verb: Verb, shape: &Shape) -> (Lab, CopyReport, Vec<String>) {
+fn run(rule: OwnMembers, verb: RecordOp, shape: &Shape) -> (Lab, CopyReport, Vec<String>) {
     let store = Faulty::new(|_| Fate::Done).reserving(&["_*"]);
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
@@ -28,7 +28,7 @@ fn run(rule: OwnMembers, verb: Verb, shape: &Shape) -> (Lab, CopyReport, Vec<Str
 
 #[test]
 fn they_are_rejected_dropped_or_sent_and_what_is_written_is_verified() {
-    for verb in [Verb::Upsert, Verb::Insert] {
+    for verb in [RecordOp::Upsert, RecordOp::Insert] {
         let (lab, report, there) = run(OwnMembers::Reject, verb, &shape());
         assert_eq!((report.counts.written, report.counts.rejected, report.counts.without_own_members), (2, 2, 0));
         let rejects = lab.rejects();
@@ -52,10 +52,10 @@ fn they_are_rejected_dropped_or_sent_and_what_is_written_is_verified() {
 fn a_member_that_only_repeats_the_key_is_no_loss() {
     // The key is a template, so the field stays in the document.
     let shape = |template: &str| Shape::new(Some(template.parse().unwrap()), "test");
-    let (_, report, there) = run(OwnMembers::Reject, Verb::Upsert, &shape("{_id}"));
+    let (_, report, there) = run(OwnMembers::Reject, RecordOp::Upsert, &shape("{_id}"));
     assert_eq!((report.counts.written, report.counts.rejected, report.counts.without_own_members), (2, 2, 0));
     assert_eq!(there[1], "{\"_id\":\"d\",\"n\":4}");
-    let (lab, report, _) = run(OwnMembers::Reject, Verb::Upsert, &shape("x{_id}"));
+    let (lab, report, _) = run(OwnMembers::Reject, RecordOp::Upsert, &shape("x{_id}"));
     assert_eq!((report.counts.written, report.counts.rejected), (0, 4));
     assert!(lab.rejects()[1].why.contains("`_id`"));
 }

@@ -96,7 +96,7 @@ fn objects_are_written_read_and_verified_in_every_format() {
         assert!(report.verified.is_some_and(|verified| verified.equal), "{key}");
         assert!(!lab.path("parts").exists(), "{key}: parts are left");
         let store = memory();
-        let report = Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, Verb::Insert)).unwrap();
+        let report = Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, RecordOp::Insert)).unwrap();
         assert_eq!(report.counts.written, count as u64, "{key}");
         if matches!(key, "x/a.jsonl" | "x/a.parquet" | "x/out/") {
             assert!(report.splits > 3, "{key}: {} parts", report.splits);
@@ -121,7 +121,7 @@ fn tables_are_read_and_written() {
     let types = "n=integer".parse().unwrap();
     let places = FileLocation::find(&bucket.url("a.csv"), &ACCESS).unwrap();
     let source = FileSource::open(&places, FileSourceOptions { types, ..Default::default() }).unwrap();
-    Lab::new().copy(&source, &store_sink(&store, Verb::Insert)).unwrap();
+    Lab::new().copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(text));
 }
 
@@ -142,7 +142,7 @@ fn patterns_and_folders_name_objects() {
         ("logs/deep/", &["deep/2014-03.jsonl"]),
     ] {
         let store = memory();
-        Lab::new().copy(&bucket.source(pattern).unwrap(), &store_sink(&store, Verb::Insert)).unwrap();
+        Lab::new().copy(&bucket.source(pattern).unwrap(), &store_sink(&store, RecordOp::Insert)).unwrap();
         let wanted: String = keys.iter().map(|key| line(key)).collect();
         assert_eq!(contents(&store), sorted(&wanted), "{pattern}");
     }
@@ -162,7 +162,7 @@ fn an_object_that_changes_midway_is_told_and_no_mixture_is_copied() {
         let source = bucket.source(key).unwrap();
         bucket.put(key, &much(7_000).replace("lorem", "dolor"));
         let lab = Lab::new();
-        let error = lab.copy(&source, &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+        let error = lab.copy(&source, &store_sink(&memory(), RecordOp::Upsert)).unwrap_err();
         assert!(matches!(error, TransferError::Source(_)), "{error}");
         assert!(error.to_string().contains("has changed since the copy began to read it"), "{error}");
         let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
@@ -188,7 +188,7 @@ fn a_resume_reads_only_what_is_left_and_refuses_another_object() {
     let report = lab.copy(&bucket.source("a.jsonl").unwrap(), &sink(&lab)).unwrap();
     assert_eq!((report.counts.written, report.splits), (7_000, report.splits_done));
     let store = memory();
-    Lab::new().copy(&bucket.source("out/").unwrap(), &store_sink(&store, Verb::Insert)).unwrap();
+    Lab::new().copy(&bucket.source("out/").unwrap(), &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(&much(7_000)));
 }
 
@@ -219,11 +219,11 @@ fn credentials_that_expire_lose_nothing() {
     let store = memory();
     let source = bucket.source("out/").unwrap();
     bucket.s3.expire_after(3);
-    let error = lab.copy(&source, &store_sink(&store, Verb::Upsert)).unwrap_err();
+    let error = lab.copy(&source, &store_sink(&store, RecordOp::Upsert)).unwrap_err();
     assert!(matches!(&error, TransferError::Source(text) if text.contains("ExpiredToken")), "{error}");
     bucket.s3.renew();
     lab.begin = Begin::Resume;
-    lab.copy(&bucket.source("out/").unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&bucket.source("out/").unwrap(), &store_sink(&store, RecordOp::Upsert)).unwrap();
     assert_eq!(contents(&store), sorted(&much(7_000)));
 }
 
@@ -258,7 +258,7 @@ fn a_large_object_is_read_ahead_with_bounded_requests() {
     let bucket = Bucket::new();
     bucket.put("a.jsonl", &much(7_000));
     let before = bucket.s3.requests();
-    let report = Lab::new().copy(&bucket.source("a.jsonl").unwrap(), &store_sink(&memory(), Verb::Upsert)).unwrap();
+    let report = Lab::new().copy(&bucket.source("a.jsonl").unwrap(), &store_sink(&memory(), RecordOp::Upsert)).unwrap();
     let requests = bucket.s3.requests() - before;
     // Two requests inspect the object. Each part needs one, and at most one more for the rest of its last line.
     assert!(requests <= 2 + 2 * report.splits, "{requests} requests for {} parts", report.splits);
@@ -290,7 +290,7 @@ fn an_object_that_exists_is_overwritten_only_where_that_is_asked_for() {
         let copying = Lab::new();
         copying.copy(&source, &FileSink::open(options(key, true)).unwrap()).unwrap();
         let store = memory();
-        Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, Verb::Upsert)).unwrap();
+        Lab::new().copy(&bucket.source(key).unwrap(), &store_sink(&store, RecordOp::Upsert)).unwrap();
         assert_eq!(contents(&store), sorted(&lines(300)), "{key}: parts of the earlier copy are gone");
     }
     // An object that appears during the copy stays.

@@ -21,9 +21,9 @@ fn what_was_done_is_not_done_again_and_the_rest_is() {
         let mut lab = Lab::new();
         let path = lab.write("a.jsonl", lines(60_000));
         let (sound, dying) = dies_after(requests);
-        lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Insert)).unwrap_err();
+        lab.copy(&files(&[&path]), &store_sink(&dying, RecordOp::Insert)).unwrap_err();
         lab.begin = Begin::Resume;
-        let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Insert)).unwrap();
+        let report = lab.copy(&files(&[&path]), &store_sink(&sound, RecordOp::Insert)).unwrap();
         assert_eq!((report.counts.read, report.counts.written, report.counts.rejected), (60_000, 60_000, 0));
         assert!(lab.rejects().is_empty(), "records that are read again must not be rejected twice");
         assert_eq!(contents(&sound), sorted(&lines(60_000)), "{requests}");
@@ -34,7 +34,7 @@ fn what_was_done_is_not_done_again_and_the_rest_is() {
 fn a_file_that_is_written_is_gone_on_with() {
     let store = memory();
     let mut lab = Lab::new();
-    lab.copy(&files(&[&lab.write("a.jsonl", lines(100_000))]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lab.write("a.jsonl", lines(100_000))]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     lab.parallel = 8;
     lab.stop_after = Some(20_000);
     let report = lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
@@ -52,14 +52,14 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     let path = lab.write("a.jsonl", lines(60_000));
     let (sound, dying) = dies_after(3);
     let refused = |lab: &Lab, path: &Path| {
-        let error = lab.copy(&files(&[path]), &store_sink(&sound, Verb::Upsert)).unwrap_err();
+        let error = lab.copy(&files(&[path]), &store_sink(&sound, RecordOp::Upsert)).unwrap_err();
         assert!(matches!(error, TransferError::BadInput(_)), "{error}");
         error.to_string()
     };
     lab.begin = Begin::Resume;
     assert!(refused(&lab, &path).contains("nothing to resume"));
     lab.begin = Begin::Fresh;
-    lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Upsert)).unwrap_err();
+    lab.copy(&files(&[&path]), &store_sink(&dying, RecordOp::Upsert)).unwrap_err();
     assert!(refused(&lab, &path).contains("--resume"));
     lab.begin = Begin::Resume;
     let other = lab.write("a.jsonl", lines(60_001));
@@ -67,7 +67,7 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     lab.begin = Begin::Restart;
     assert!(refused(&lab, &other).contains("--rejects"), "the first copy's rejects must be kept");
     std::fs::rename(lab.path("rejects.jsonl"), lab.path("first.jsonl")).unwrap();
-    let report = lab.copy(&files(&[&other]), &store_sink(&sound, Verb::Upsert)).unwrap();
+    let report = lab.copy(&files(&[&other]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
     assert_eq!((report.counts.written, report.before.written), (60_001, 0));
 }
 
@@ -75,7 +75,7 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
 fn a_copy_that_broke_after_its_file_was_whole_can_be_gone_on_with() {
     let store = memory();
     let mut lab = Lab { keep_log: true, ..Lab::new() };
-    Lab::new().copy(&files(&[&lab.write("a.jsonl", lines(3_000))]), &store_sink(&store, Verb::Upsert)).unwrap();
+    Lab::new().copy(&files(&[&lab.write("a.jsonl", lines(3_000))]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
     // As if the copy had been killed before its log was removed.
     lab.begin = Begin::Resume;
@@ -89,7 +89,7 @@ fn a_file_of_rejects_that_is_there_is_not_touched() {
     let lab = Lab::new();
     lab.write("rejects.jsonl", "of another copy\n");
     let path = lab.write("a.jsonl", lines(3));
-    let error = lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Upsert)).unwrap_err();
+    let error = lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Upsert)).unwrap_err();
     assert!(matches!(&error, TransferError::BadInput(text) if text.contains("--rejects")), "{error}");
     assert_eq!(std::fs::read_to_string(lab.path("rejects.jsonl")).unwrap(), "of another copy\n");
 }
@@ -105,7 +105,7 @@ fn what_was_written_without_verify_is_verified_by_a_resume() {
         );
         let path = lab.write("a.jsonl", text);
         let (sound, dying) = dies_after(300);
-        lab.copy(&files(&[&path]), &store_sink(&dying, Verb::Upsert)).unwrap_err();
+        lab.copy(&files(&[&path]), &store_sink(&dying, RecordOp::Upsert)).unwrap_err();
         if harm {
             // Change documents that the first process wrote.
             let log = std::fs::read_to_string(lab.path("copy/log.jsonl")).unwrap();
@@ -115,11 +115,11 @@ fn what_was_written_without_verify_is_verified_by_a_resume() {
                 .lines()
                 .step_by(1_000)
                 .fold(String::new(), |all, line| all + &line.replace("\"n\":", "\"m\":") + "\n");
-            let upserts = store_sink(&sound, Verb::Upsert);
+            let upserts = store_sink(&sound, RecordOp::Upsert);
             other.copy(&files(&[&other.write("x.jsonl", changed)]), &upserts).unwrap();
         }
         (lab.begin, lab.verify) = (Begin::Resume, true);
-        let report = lab.copy(&files(&[&path]), &store_sink(&sound, Verb::Upsert)).unwrap();
+        let report = lab.copy(&files(&[&path]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
         let found = report.verified.unwrap();
         assert!(found.reread > 0 && found.reread < report.splits, "{found:?}");
         assert_eq!((found.written, found.equal), (60_000, !harm), "{found:?}");

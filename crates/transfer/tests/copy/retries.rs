@@ -9,7 +9,7 @@ fn temporary() -> OpError {
     OpError::new(ErrorKind::Temporary, "busy")
 }
 
-fn run(verb: Verb, count: usize, store: Faulty) -> (Lab, Result<CopyReport, TransferError>, Arc<dyn AnyStore>) {
+fn run(verb: RecordOp, count: usize, store: Faulty) -> (Lab, Result<CopyReport, TransferError>, Arc<dyn AnyStore>) {
     run_with(sink_options(verb), count, store)
 }
 
@@ -42,7 +42,7 @@ fn what_fails_for_now_is_tried_again() {
         *tried += 1;
         if *tried % 3 == 0 { Fate::Done } else { Fate::Fails(temporary()) }
     });
-    let (_lab, report, sound) = run(Verb::Upsert, 2_000, store);
+    let (_lab, report, sound) = run(RecordOp::Upsert, 2_000, store);
     let counts = report.unwrap().counts;
     assert_eq!((counts.written, counts.rejected), (2_000, 0));
     assert!(counts.retries >= 20, "{counts:?}");
@@ -56,7 +56,7 @@ fn the_answer_to_a_second_try_is_heard_when_nothing_else_is_under_way() {
         calls += 1;
         if calls == 1 { Fate::Fails(temporary()) } else { Fate::Late }
     });
-    let (_lab, report, sound) = run(Verb::Upsert, 50, store);
+    let (_lab, report, sound) = run(RecordOp::Upsert, 50, store);
     let counts = report.unwrap().counts;
     // If the answer were missed, the request would time out and be sent again.
     assert_eq!((counts.written, counts.retries), (50, 1));
@@ -85,7 +85,7 @@ fn a_page_that_is_too_large_is_asked_for_in_parts() {
             .collect();
         let path = lab.write("a.jsonl", &text);
         let store: Arc<dyn AnyStore> = Arc::new(store);
-        lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
+        lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Upsert)).unwrap();
         lab.copy(&store_source(&store), &file_sink(&lab, "out.jsonl")).unwrap();
         assert_eq!(sorted(&std::fs::read_to_string(lab.path("out.jsonl")).unwrap()), sorted(&text), "{kind:?}");
         let asked = large.lock().unwrap();
@@ -102,7 +102,7 @@ fn a_store_that_stays_busy_ends_the_copy_and_loses_nothing() {
         calls += 1;
         if calls <= 5 { Fate::Done } else { Fate::Fails(temporary()) }
     });
-    let (lab, report, _) = run(Verb::Upsert, 2_000, store);
+    let (lab, report, _) = run(RecordOp::Upsert, 2_000, store);
     let error = report.unwrap_err();
     assert!(error.to_string().contains("gave up after 16 attempts"), "{error}");
     assert!(matches!(error, TransferError::Store { error: storebench_engine::store::StoreError::Unreachable(_), .. }));
@@ -117,7 +117,7 @@ fn one_record_that_a_store_refuses_does_not_take_its_batch_along() {
         }
         _ => Fate::Done,
     });
-    let (lab, report, sound) = run(Verb::Upsert, 2_000, store);
+    let (lab, report, sound) = run(RecordOp::Upsert, 2_000, store);
     let counts = report.unwrap().counts;
     assert_eq!((counts.written, counts.rejected), (1_999, 1));
     let reject = &lab.rejects()[0];
@@ -140,7 +140,7 @@ fn an_insert_whose_answer_is_lost_is_no_conflict_with_itself() {
                 _ => Fate::Done,
             }
         });
-        let options = sink_options(Verb::Insert);
+        let options = sink_options(RecordOp::Insert);
         let access = Access { timeout: Duration::from_millis(50), ..options.access };
         let options = StoreSinkOptions { access, ..options };
         let (_lab, report, sound) = run_with(options, 1_000, store);
@@ -153,7 +153,7 @@ fn an_insert_whose_answer_is_lost_is_no_conflict_with_itself() {
 
 /// Copies into counters, adding the field `n`.
 fn count(lab: &Lab, text: &str, store: &Arc<dyn AnyStore>) -> CopyReport {
-    let (source, sink) = (files(&[&lab.write("a.jsonl", text)]), store_sink(store, Verb::Counter));
+    let (source, sink) = (files(&[&lab.write("a.jsonl", text)]), store_sink(store, RecordOp::Counter));
     lab.copy_shaped(&source, &sink, &Shape::new(None, "test").with_value("n")).unwrap()
 }
 
@@ -185,7 +185,7 @@ fn what_is_no_integer_is_not_counted_as_nothing() {
     assert!(lab.rejects().iter().all(|reject| reject.why.contains("not a 64-bit integer") && reject.tries == 0));
     // Whole documents are not integers either.
     let lab = Lab::new();
-    let report = lab.copy(&files(&[&lab.write("b.jsonl", text)]), &store_sink(&store, Verb::Counter)).unwrap();
+    let report = lab.copy(&files(&[&lab.write("b.jsonl", text)]), &store_sink(&store, RecordOp::Counter)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (0, 4));
     assert_eq!(lab.rejects()[0].record, serde_json::json!({"_id": "a", "n": 4}));
 }
@@ -200,9 +200,9 @@ fn as_many_failures_as_are_allowed_end_nothing() {
             _ => Fate::Done,
         })
     };
-    let (_, report, _) = run(Verb::Upsert, 1_000, store(()));
+    let (_, report, _) = run(RecordOp::Upsert, 1_000, store(()));
     assert!(report.unwrap_err().to_string().contains("--max-errors"));
-    let options = StoreSinkOptions { may_fail: 100, ..sink_options(Verb::Upsert) };
+    let options = StoreSinkOptions { may_fail: 100, ..sink_options(RecordOp::Upsert) };
     let (lab, report, _) = run_with(options, 1_000, store(()));
     assert_eq!(report.unwrap().counts.rejected, 100);
     assert_eq!(lab.rejects().len(), 100);
@@ -211,7 +211,7 @@ fn as_many_failures_as_are_allowed_end_nothing() {
 #[test]
 fn a_store_that_fails_everything_is_not_given_the_whole_source() {
     let store = Faulty::new(|_| Fate::Fails(OpError::new(ErrorKind::Failed, "the disk is full")));
-    let (lab, report, _) = run(Verb::Upsert, 50_000, store);
+    let (lab, report, _) = run(RecordOp::Upsert, 50_000, store);
     let error = report.unwrap_err().to_string();
     assert!(error.contains("the disk is full") && error.contains("--resume"), "{error}");
     assert!(lab.rejects().len() < 10_000);
@@ -223,12 +223,13 @@ fn a_replace_of_what_is_not_there_is_told_one_by_one() {
     let store = Faulty::new(|_| Fate::Done);
     let sound: Arc<dyn AnyStore> = Arc::new(store.sound());
     let lab = Lab::new();
-    lab.copy(&files(&[&lab.write("a.jsonl", lines(500))]), &store_sink(&sound, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lab.write("a.jsonl", lines(500))]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
     let lab = Lab::new();
-    let report = lab.copy(&files(&[&lab.write("b.jsonl", lines(700))]), &store_sink(&sound, Verb::Replace)).unwrap();
+    let report =
+        lab.copy(&files(&[&lab.write("b.jsonl", lines(700))]), &store_sink(&sound, RecordOp::Replace)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (500, 200));
     assert!(lab.rejects().iter().all(|reject| reject.error == "not-found"));
-    let report = Lab::new().copy(&files(&[&lab.path("b.jsonl")]), &store_sink(&sound, Verb::Delete)).unwrap();
+    let report = Lab::new().copy(&files(&[&lab.path("b.jsonl")]), &store_sink(&sound, RecordOp::Delete)).unwrap();
     // 200 of the keys never existed.
     assert_eq!((report.counts.read, report.counts.written, report.counts.skipped), (700, 500, 200));
     assert!(contents(&sound).is_empty());

@@ -11,7 +11,7 @@ use super::*;
 struct Elsewhere<'a> {
     source: &'a dyn Source,
     store: &'a Arc<dyn AnyStore>,
-    verb: Verb,
+    verb: RecordOp,
     lost: Vec<usize>,
     performed: AtomicUsize,
     /// Called before each job.
@@ -19,7 +19,7 @@ struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    fn new(source: &'a dyn Source, store: &'a Arc<dyn AnyStore>, verb: Verb) -> Self {
+    fn new(source: &'a dyn Source, store: &'a Arc<dyn AnyStore>, verb: RecordOp) -> Self {
         let between: Mutex<Box<dyn FnMut() + Send>> = Mutex::new(Box::new(|| ()));
         Self { source, store, verb, lost: Vec::new(), performed: AtomicUsize::new(0), between }
     }
@@ -108,10 +108,10 @@ fn a_task_that_runs_twice_changes_nothing_and_a_lost_one_is_resumed() {
     let mut lab = Lab::new();
     let path = lab.write("a.jsonl", lines(60_000) + "[1]\n");
     let (source, store) = (files(&[&path]), memory());
-    let lost = Elsewhere { lost: vec![2], ..Elsewhere::new(&source, &store, Verb::Insert) };
+    let lost = Elsewhere { lost: vec![2], ..Elsewhere::new(&source, &store, RecordOp::Insert) };
     assert!(matches!(copied(&lab, &lost), Err(TransferError::Target(text)) if text == "a task was lost"));
     lab.begin = Begin::Resume;
-    let whole = Elsewhere::new(&source, &store, Verb::Insert);
+    let whole = Elsewhere::new(&source, &store, RecordOp::Insert);
     let report = copied(&lab, &whole).unwrap();
     assert!(report.verified.as_ref().unwrap().equal && report.before.written > 0, "{report:?}");
     assert_eq!((report.counts.written, report.counts.rejected), (60_000, 1));
@@ -125,7 +125,7 @@ fn what_differs_is_copied_again_and_nothing_else() {
     let mut lab = Lab::new();
     let path = lab.write("a.jsonl", lines(60_000));
     let (source, store) = (files(&[&path]), memory());
-    let elsewhere = Elsewhere::new(&source, &store, Verb::Insert);
+    let elsewhere = Elsewhere::new(&source, &store, RecordOp::Insert);
     let first: serde_json::Value = serde_json::from_str(lines(1).trim()).unwrap();
     let key = first[KEY_FIELD].as_str().unwrap().to_owned();
     let mut jobs = 0;
@@ -142,7 +142,7 @@ fn what_differs_is_copied_again_and_nothing_else() {
     assert!(!verified.equal && report.splits_to_repeat == 1, "{verified:?}");
     assert_eq!(verified.differing.len(), 1);
     lab.begin = Begin::Resume;
-    let again = Elsewhere::new(&source, &store, Verb::Insert);
+    let again = Elsewhere::new(&source, &store, RecordOp::Insert);
     let report = copied(&lab, &again).unwrap();
     assert!(report.verified.unwrap().equal && report.splits_to_repeat == 0);
     assert!(report.before.written > 0 && report.before.written < 60_000);
@@ -177,7 +177,7 @@ fn tasks_see_the_source_that_was_divided() {
         }
     }
     let shape = Shape::new(None, "test");
-    let sink = store_sink(&store, Verb::Upsert);
+    let sink = store_sink(&store, RecordOp::Upsert);
     let tasks = Records(&recorded);
     let ended = copy(&request(&lab, (&source, &sink), &shape, Some(&tasks)), &lab.stop, &mut |_| {});
     // A scheduler that forgets a task does not make a copy complete.
@@ -195,15 +195,15 @@ fn a_reject_of_a_store_hides_no_other_record_from_a_verification() {
     let lab = Lab::new();
     let path = lab.write("a.jsonl", lines(2_000));
     let (from, store) = (memory(), memory());
-    lab.copy(&files(&[&path]), &store_sink(&from, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&path]), &store_sink(&from, RecordOp::Upsert)).unwrap();
     // An insert of this key is refused.
     let other = lab.write("other.jsonl", lines(8).lines().last().unwrap().replace("\"n\":7", "\"n\":-7") + "\n");
-    lab.copy(&files(&[&other]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&other]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     let mut last = lab;
     for lost in [false, true] {
         let lab = Lab::new();
         let source = store_source(&from);
-        let elsewhere = Elsewhere::new(&source, &store, Verb::Insert);
+        let elsewhere = Elsewhere::new(&source, &store, RecordOp::Insert);
         let (target, mut jobs) = (Arc::clone(&store), 0);
         *elsewhere.between.lock().unwrap() = Box::new(move || {
             jobs += 1;
@@ -219,7 +219,7 @@ fn a_reject_of_a_store_hides_no_other_record_from_a_verification() {
     }
     // So does a resume in this process.
     last.begin = Begin::Resume;
-    let (shape, sink, source) = (Shape::new(None, "test"), store_sink(&store, Verb::Insert), store_source(&from));
+    let (shape, sink, source) = (Shape::new(None, "test"), store_sink(&store, RecordOp::Insert), store_source(&from));
     let report = copy(&request(&last, (&source, &sink), &shape, None), &last.stop, &mut |_| {}).unwrap().report;
     let verified = report.verified.unwrap();
     assert_eq!((verified.equal, verified.written), (true, 1_999), "{verified:?}");

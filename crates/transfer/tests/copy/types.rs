@@ -65,7 +65,7 @@ fn expected() -> Value {
 
 fn check(lab: &Lab, path: &Path) {
     let store = memory();
-    let report = lab.copy(&files(&[path]), &store_sink(&store, Verb::Insert)).unwrap();
+    let report = lab.copy(&files(&[path]), &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 2), "{}: {:?}", path.display(), lab.rejects());
     let mut first: Value = serde_json::from_str(&contents(&store)[0]).unwrap();
     first.as_object_mut().unwrap().shift_remove("_id");
@@ -132,7 +132,7 @@ fn tables_that_are_cut_off_or_none_are_told() {
         ("none.parquet", b"{\"a\":1}\n"),
     ] {
         let path = lab.write(name, bytes);
-        let told = match lab.copy(&files(&[&path]), &store_sink(&memory(), Verb::Insert)) {
+        let told = match lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Insert)) {
             Ok(report) => report.damaged[0].what.clone(),
             Err(error) => error.to_string(),
         };

@@ -21,8 +21,9 @@ fn what_is_right_is_found_right_beside_what_was_there_before() {
     let store = memory();
     let lab = verifying();
     let before: String = (0..500).map(|n| format!("{{\"_id\":\"other{n}\"}}\n")).collect();
-    lab.copy(&files(&[&lab.write("before.jsonl", before)]), &store_sink(&store, Verb::Upsert)).unwrap();
-    let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", lines(9_000))]), &store_sink(&store, Verb::Upsert));
+    lab.copy(&files(&[&lab.write("before.jsonl", before)]), &store_sink(&store, RecordOp::Upsert)).unwrap();
+    let (_, found) =
+        verified(&lab, &files(&[&lab.write("a.jsonl", lines(9_000))]), &store_sink(&store, RecordOp::Upsert));
     assert_eq!((found.equal, found.written, found.found, found.unequal_buckets), (true, 9_000, 9_000, 0));
     assert!(!lab.path("copy/written-2").exists());
     for name in ["out.jsonl", "out.jsonl.zst"] {
@@ -43,7 +44,7 @@ fn lost_and_changed_documents_are_named() {
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
     let lab = verifying();
     let (report, found) =
-        verified(&lab, &files(&[&lab.write("a.jsonl", lines(2_000))]), &store_sink(&faulty, Verb::Upsert));
+        verified(&lab, &files(&[&lab.write("a.jsonl", lines(2_000))]), &store_sink(&faulty, RecordOp::Upsert));
     assert_eq!(report.counts.written, 2_000);
     assert_eq!((found.equal, found.written, found.found, found.differing.len()), (false, 2_000, 1_900, 20));
     assert!(found.differing.iter().all(|key| key.what == "is missing"), "{found:?}");
@@ -55,7 +56,7 @@ fn lost_and_changed_documents_are_named() {
 fn a_key_that_was_written_twice_is_no_loss() {
     let lab = verifying();
     let text = format!("{}{{\"_id\":\"k000007\",\"n\":\"other\"}}\n{}", lines(3_000), lines(10));
-    let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", text)]), &store_sink(&memory(), Verb::Upsert));
+    let (_, found) = verified(&lab, &files(&[&lab.write("a.jsonl", text)]), &store_sink(&memory(), RecordOp::Upsert));
     assert_eq!((found.equal, found.written_twice), (true, 1), "{found:?}");
 }
 
@@ -64,15 +65,15 @@ fn what_was_deleted_is_gone() {
     let store = memory();
     let lab = verifying();
     let path = lab.write("a.jsonl", lines(1_000));
-    lab.copy(&files(&[&path]), &store_sink(&store, Verb::Upsert)).unwrap();
-    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&store, Verb::Delete));
+    lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Upsert)).unwrap();
+    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&store, RecordOp::Delete));
     assert_eq!((found.equal, found.found), (true, 0));
     let faulty: Arc<dyn AnyStore> = Arc::new(Faulty::new(|request| match request.op {
         Op::BulkDelete { .. } => Fate::Lies,
         _ => Fate::Done,
     }));
-    lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Upsert)).unwrap();
-    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&faulty, Verb::Delete));
+    lab.copy(&files(&[&path]), &store_sink(&faulty, RecordOp::Upsert)).unwrap();
+    let (_, found) = verified(&lab, &files(&[&path]), &store_sink(&faulty, RecordOp::Delete));
     assert!(!found.equal && found.differing[0].what == "is still there", "{found:?}");
 }
 
@@ -87,9 +88,9 @@ fn a_copy_that_went_on_is_verified_as_a_whole() {
     let faulty: Arc<dyn AnyStore> = Arc::new(store);
     let mut lab = verifying();
     let path = lab.write("a.jsonl", lines(50_000));
-    lab.copy(&files(&[&path]), &store_sink(&faulty, Verb::Upsert)).unwrap_err();
+    lab.copy(&files(&[&path]), &store_sink(&faulty, RecordOp::Upsert)).unwrap_err();
     lab.begin = Begin::Resume;
-    let (report, found) = verified(&lab, &files(&[&path]), &store_sink(&sound, Verb::Upsert));
+    let (report, found) = verified(&lab, &files(&[&path]), &store_sink(&sound, RecordOp::Upsert));
     assert!(report.before.written > 0 && report.before.written < 50_000);
     assert_eq!((found.equal, found.written, found.found), (true, 50_000, 50_000));
 }
@@ -98,7 +99,8 @@ fn a_copy_that_went_on_is_verified_as_a_whole() {
 fn what_cannot_be_told_is_refused_before_anything_is_written() {
     let store = memory();
     let lab = verifying();
-    let error = lab.copy(&files(&[&lab.write("a.jsonl", lines(1))]), &store_sink(&store, Verb::Append)).unwrap_err();
+    let error =
+        lab.copy(&files(&[&lab.write("a.jsonl", lines(1))]), &store_sink(&store, RecordOp::Append)).unwrap_err();
     assert!(error.to_string().contains("--op append"), "{error}");
     assert!(!lab.path("copy/log.jsonl").exists());
 }
@@ -116,7 +118,7 @@ fn what_could_not_be_read_for_now_is_not_missing() {
             _ => Fate::Done,
         }));
         let lab = verifying();
-        let copied = lab.copy(&files(&[&lab.write("a.jsonl", lines(3))]), &store_sink(&faulty, Verb::Upsert));
+        let copied = lab.copy(&files(&[&lab.write("a.jsonl", lines(3))]), &store_sink(&faulty, RecordOp::Upsert));
         match copied {
             Ok(report) => assert!(passes && report.verified.as_ref().is_some_and(|v| v.equal), "{report:?}"),
             Err(error) => assert!(!passes && error.to_string().contains("no node has it"), "{error}"),
@@ -162,7 +164,7 @@ fn a_sound_copy_is_verified_by_every_key_rule_format_and_projection() {
     let columns = infer(&files(&[&lines]), &shape(None), Format::Parquet, "_id");
     lab.copy(&files(&[&lines]), &sink(&lab, "s.parquet", columns, "_id")).unwrap();
     let store = memory();
-    lab.copy(&files(&[&lines]), &store_sink(&store, Verb::Upsert)).unwrap();
+    lab.copy(&files(&[&lines]), &store_sink(&store, RecordOp::Upsert)).unwrap();
     let table = lab.path("s.parquet");
     let sources: [&dyn Source; 3] = [&files(&[&lines]), &files(&[&table]), &store_source(&store)];
     let projections = [
@@ -198,7 +200,7 @@ fn a_sound_copy_is_verified_by_every_key_rule_format_and_projection() {
                     }
                 }
                 let shape = shape(rule).with_projection(projection.clone());
-                let report = verifying().copy_shaped(source, &store_sink(&memory(), Verb::Upsert), &shape);
+                let report = verifying().copy_shaped(source, &store_sink(&memory(), RecordOp::Upsert), &shape);
                 let is_sound = report.as_ref().is_ok_and(|r| r.verified.as_ref().unwrap().equal);
                 assert!(is_sound, "source {number}, {rule:?}, {projection:?}, into a store: {report:?}");
             }

@@ -43,7 +43,7 @@ Where a target is missed, this is why, by counts of instructions (`make check-sp
 - **Redis and memcached, 16 and 64 in flight.** The peers do less: `redis-benchmark` sends one block again and again, with other
   digits in the key, and `memcaslap` cuts values out of one block. Storebench draws a key, generates a document, checks what
   kind of answer came, and records two times in histograms. A GET takes about 2,600 instructions outside the kernel: to draw the
-  key and write it 460, the request and `send` 380, the protocol 750, completion and lanes 640. A SET takes 1,700 more, and 30 %
+  key and write it 460, the request and `send` 380, the protocol 750, completion and bookkeeping 640. A SET takes 1,700 more, and 30 %
   of its time is copying: words from the corpus to the document, and the document to the connection's buffer. To take less,
   documents would have to be generated in that buffer, and keys drawn in batches.
 - **One operation in flight on each connection** (pgbench, YCSB, `wrk` with 4 connections). Three quarters and more of the time

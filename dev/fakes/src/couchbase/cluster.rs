@@ -62,6 +62,36 @@ pub(super) struct Faults {
     pub garbage: Option<(Garbage, Random)>,
 }
 
+/// What the documents of a cluster depend on: the sum of the sequence numbers, the revision of the map, and that of the
+/// collections.
+type Changes = (u64, i64, u64);
+
+/// The documents of one collection in the order of their keys, as they were after `changes`. Some may have expired since.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    changes: Changes,
+    pub documents: Vec<(Name, Document)>,
+    /// Positions by the value of each field that was asked for, as JSON.
+    pub by_field: HashMap<String, HashMap<String, Vec<usize>>>,
+}
+
+impl Listing {
+    /// Finds the positions of all documents by the value of a field.
+    pub(super) fn index(&mut self, field: &str) {
+        if self.by_field.contains_key(field) {
+            return;
+        }
+        let mut positions: HashMap<String, Vec<usize>> = HashMap::new();
+        for (position, (_, document)) in self.documents.iter().enumerate() {
+            let value = serde_json::from_slice::<serde_json::Value>(&document.value).unwrap_or_default();
+            if let Some(value) = value.get(field) {
+                positions.entry(value.to_string()).or_default().push(position);
+            }
+        }
+        self.by_field.insert(field.to_owned(), positions);
+    }
+}
+
 /// The state of the cluster.
 #[derive(Debug)]
 pub(super) struct Cluster {
@@ -78,6 +108,8 @@ pub(super) struct Cluster {
     pub views: Vec<View>,
     /// The contents of the indexes when they were frozen, for queries that do not wait.
     pub frozen: Option<Vec<(Name, Document)>>,
+    /// The documents of collections as queries read them.
+    pub listings: HashMap<u32, Listing>,
     /// Keys with a durable write in progress.
     pub under_way: HashSet<(u16, Name)>,
     pub prepared: HashMap<String, String>,
@@ -107,6 +139,7 @@ impl Cluster {
             indexes: Vec::new(),
             views: Vec::new(),
             frozen: None,
+            listings: HashMap::new(),
             under_way: HashSet::new(),
             prepared: HashMap::new(),
             faults: Faults::default(),
@@ -181,19 +214,31 @@ impl Cluster {
         }
     }
 
+    /// The active copies.
+    fn active(&self) -> impl Iterator<Item = &Copy> {
+        let vbuckets = 0..self.map.holders.len() as u16;
+        vbuckets.filter_map(|vbucket| self.nodes[self.map.active(vbucket)?].copies.get(&vbucket))
+    }
+
     /// All current documents of the active copies, with their names.
     pub(super) fn documents(&self) -> Vec<(Name, Document)> {
-        let mut all = Vec::new();
-        for vbucket in 0..self.map.holders.len() as u16 {
-            let copy = self.map.active(vbucket).and_then(|active| self.nodes[active].copies.get(&vbucket));
-            for (name, document) in copy.into_iter().flat_map(|copy| &copy.documents) {
-                if alive(document) {
-                    all.push((name.clone(), document.clone()));
-                }
-            }
-        }
+        let all = self.active().flat_map(|copy| &copy.documents).filter(|(_, document)| alive(document));
+        let mut all: Vec<_> = all.map(|(name, document)| (name.clone(), document.clone())).collect();
         all.sort_by(|(a, _), (b, _)| a.cmp(b));
         all
+    }
+
+    /// Makes the listing of a collection anew if anything has changed.
+    pub(super) fn list(&mut self, uid: u32) {
+        let seqnos = self.active().map(|copy| copy.seqno).fold(0, u64::wrapping_add);
+        let changes = (seqnos, self.revision, self.manifest_uid);
+        if self.listings.get(&uid).is_some_and(|listing| listing.changes == changes) {
+            return;
+        }
+        let own = self.active().flat_map(|copy| copy.documents.range((uid, Vec::new())..(uid + 1, Vec::new())));
+        let mut documents: Vec<_> = own.map(|(name, document)| (name.clone(), document.clone())).collect();
+        documents.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.listings.insert(uid, Listing { changes, documents, by_field: HashMap::new() });
     }
 
     /// The id of a collection.

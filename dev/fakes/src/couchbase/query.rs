@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Index, Shared};
-use super::documents::{Document, Name};
+use super::documents::{Document, Name, alive};
 use super::http::{Answer, Request};
 use super::statement::{By, Keyspace, Select, Statement, parse};
 
@@ -77,7 +77,7 @@ async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
             let scope = scope_of(options, &cluster)?;
             vec![plan(index_for(&cluster, &scope, &select)?, &select)]
         }
-        Statement::Select(select) => selected(&cluster, options, &select)?,
+        Statement::Select(select) => selected(&mut cluster, options, &select)?,
         Statement::Count(collection) => {
             let select = Select { collection, bodies: false, by: By::Offset };
             let scope = scope_of(options, &cluster)?;
@@ -216,7 +216,7 @@ fn plan(index: &Index, select: &Select) -> Value {
     json!({ "plan": { "#operator": "Sequence", "~children": steps } })
 }
 
-fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<Value>, Refusal> {
+fn selected(cluster: &mut Cluster, options: &Value, select: &Select) -> Result<Vec<Value>, Refusal> {
     let scope = scope_of(options, cluster)?;
     index_for(cluster, &scope, select)?;
     let uid = cluster.collection_uid(&scope, &select.collection).unwrap_or_default();
@@ -224,18 +224,37 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
         By::UserAndNumber => u64::MAX,
         _ => options["$limit"].as_u64().ok_or_else(|| Refusal::new(400, 5010, "$limit is no number"))?,
     };
-    let live = cluster.documents();
-    let seen: &[(Name, Document)] = cluster.frozen.as_deref().unwrap_or(&live);
+    cluster.list(uid);
+    if let (By::Field(field), Some(listing)) = (&select.by, cluster.listings.get_mut(&uid)) {
+        listing.index(field);
+    }
+    let Cluster { listings, frozen, .. } = &*cluster;
+    let Some(listing) = listings.get(&uid) else { return Ok(Vec::new()) };
+    let live = &listing.documents[..];
+    let seen: &[(Name, Document)] = frozen.as_deref().unwrap_or(live);
+    let begins = |key: &str| {
+        let at = (uid, key.as_bytes().to_vec());
+        seen.partition_point(|(name, _)| *name < at)
+    };
+    let text = |name: &str| options[name].as_str().unwrap_or_default();
+    let range = match &select.by {
+        By::Keys { end: true } => begins(text("$start"))..begins(text("$end")),
+        By::Keys { end: false } => begins(text("$start"))..seen.len(),
+        _ => begins("")..seen.len(),
+    };
+    let candidates: Box<dyn Iterator<Item = &(Name, Document)>> = match &select.by {
+        By::Field(field) if frozen.is_none() => {
+            let positions = listing.by_field.get(field).and_then(|all| all.get(&options["$value"].to_string()));
+            Box::new(positions.into_iter().flatten().map(|position| &live[*position]))
+        }
+        _ => Box::new(seen.get(range).unwrap_or_default().iter().take_while(|((collection, _), _)| *collection == uid)),
+    };
     let mut rows = Vec::new();
     let mut skip = if select.by == By::Offset { options["$offset"].as_u64().unwrap_or(0) } else { 0 };
-    for ((_, key), document) in seen.iter().filter(|((collection, _), _)| *collection == uid) {
+    for ((_, key), document) in candidates.filter(|(_, document)| frozen.is_some() || alive(document)) {
         let Ok(key) = std::str::from_utf8(key) else { continue };
         let matches = match &select.by {
-            By::Offset => true,
-            By::Keys { end } => {
-                let from = options["$start"].as_str().unwrap_or_default();
-                key >= from && (!end || key < options["$end"].as_str().unwrap_or_default())
-            }
+            By::Offset | By::Keys { .. } => true,
             By::UserAndNumber => {
                 let value = serde_json::from_slice::<Value>(&document.value).unwrap_or_default();
                 let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -259,6 +278,9 @@ fn selected(cluster: &Cluster, options: &Value, select: &Select) -> Result<Vec<V
             let name = (uid, key.as_bytes().to_vec());
             let Ok(position) = live.binary_search_by(|(other, _)| other.cmp(&name)) else { continue };
             let document = &live[position].1;
+            if !alive(document) {
+                continue;
+            }
             row["v"] = serde_json::from_slice(&document.value)
                 .unwrap_or_else(|_| json!(format!("<binary ({} b)>", document.value.len())));
         }

@@ -6,8 +6,8 @@ use super::collection::Collection;
 use super::{MemoryDatabase, MemorySession};
 use crate::store::ordered_map::{self, Indexes, Opened};
 use crate::store::{
-    Capabilities, CollectionId, Description, Durability, Explanation, Holdings, Layout, Made, Making, Marked, Op,
-    OpKind, Prepare, ReadConsistency, Removal, Request, SessionOptions, Site, Stats, Store, StoreError, Support,
+    Capabilities, CollectionId, Description, Durability, Explanation, Holdings, Layout, Marked, Op, OpKind, Prepare,
+    ReadConsistency, Removal, Request, SessionOptions, Site, SiteOutcome, Stats, Store, StoreError, Support, Wanted,
     at_once, prepare, remove,
 };
 
@@ -87,32 +87,32 @@ impl Site for MemorySite<'_> {
         Ok(MemoryState::holdings(self.0.as_ref()))
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         let mut state = self.0.clone().unwrap_or_default();
-        let mut current = Vec::with_capacity(making.collections.len());
-        for wanted in making.collections.iter().map(|planned| planned.layout) {
-            let collection = match state.known(&wanted.name) {
-                Some(found) if found.indexes == Indexes::new(&wanted.indexes) => Arc::clone(found),
-                Some(found) => Arc::new(found.reindexed(wanted).map_err(|e| {
-                    let name = &wanted.name;
+        let mut current = Vec::with_capacity(wanted.collections.len());
+        for layout in wanted.collections.iter().map(|planned| planned.layout) {
+            let collection = match state.known(&layout.name) {
+                Some(found) if found.indexes == Indexes::new(&layout.indexes) => Arc::clone(found),
+                Some(found) => Arc::new(found.reindexed(layout).map_err(|e| {
+                    let name = &layout.name;
                     StoreError::Failed(format!("memory: collection `{name}` could not be indexed: {}", e.message))
                 })?),
-                None => Arc::new(Collection::new(wanted)),
+                None => Arc::new(Collection::new(layout)),
             };
-            state.known.retain(|known| known.name != wanted.name);
+            state.known.retain(|known| known.name != layout.name);
             state.known.push(Arc::clone(&collection));
             current.push(collection);
         }
-        *self.0 = Some(MemoryState { marked: making.marked.clone(), layout: current.into(), ..state });
-        Ok(Made::Done)
+        *self.0 = Some(MemoryState { marked: wanted.marked.clone(), layout: current.into(), ..state });
+        Ok(SiteOutcome::Done)
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let mut state = self.0.take().unwrap_or_default();
         state.known.retain(|known| !removal.takes(&known.name));
         (state.marked, state.layout) = (removal.left.clone(), Arc::default());
         *self.0 = (!state.known.is_empty()).then_some(state);
-        Ok(Made::Done)
+        Ok(SiteOutcome::Done)
     }
 }
 

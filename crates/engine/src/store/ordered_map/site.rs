@@ -3,7 +3,9 @@
 use super::marker::{index_tables, is_index_of};
 use super::{Change, Database, DatabasePlace, EmbeddedStore, FoundDatabase, KeyRange, Opened, Reader};
 use crate::store::location::guarded;
-use crate::store::{CollectionLayout, Holdings, Layout, Made, Making, OpError, Prepare, Removal, Site, StoreError};
+use crate::store::{
+    CollectionLayout, Holdings, Layout, OpError, Prepare, Removal, Site, SiteOutcome, StoreError, Wanted,
+};
 
 pub(super) struct EngineSite<'s, E: DatabasePlace> {
     store: &'s EmbeddedStore<E>,
@@ -79,7 +81,7 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
     }
 
     /// Plans what must exist, after a look at the tables. Changes nothing.
-    fn plan(&self, database: &E::Database, making: &Making<'_>) -> Result<Change, StoreError> {
+    fn plan(&self, database: &E::Database, wanted: &Wanted<'_>) -> Result<Change, StoreError> {
         let (engine, place) = (&self.store.engine, self.shown());
         let theirs = |table: &str| {
             StoreError::NotOurs(format!(
@@ -91,9 +93,9 @@ impl<'s, E: DatabasePlace> EngineSite<'s, E> {
         let tables = engine.tables(database)?;
         let has = |table: &String| tables.contains(table);
         let mut marker = self.found.marker.clone().unwrap_or_default();
-        (marker.made, marker.collections) = (making.made, making.marked.clone());
+        (marker.made, marker.collections) = (wanted.made, wanted.marked.clone());
         let mut change = Change::default();
-        for planned in &making.collections {
+        for planned in &wanted.collections {
             let name = &planned.layout.name;
             if planned.is_new() && has(name) {
                 return Err(theirs(name));
@@ -165,29 +167,29 @@ impl<E: DatabasePlace> Site for EngineSite<'_, E> {
         Ok(theirs.map(|name| format!("a {} `{name}`", E::TABLE)))
     }
 
-    async fn make(&mut self, making: &Making<'_>) -> Result<Made, StoreError> {
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
         self.store.let_go();
         let engine = &self.store.engine;
         self.opened = guarded(engine.path(), || {
             let Some(taken) = engine.take(&self.found)? else { return Ok(None) };
-            let done = self.plan(&taken.database, making).and_then(|change| engine.commit(&taken.database, &change));
+            let done = self.plan(&taken.database, wanted).and_then(|change| engine.commit(&taken.database, &change));
             if done.is_err() && !self.found.exists {
                 engine.undo();
             }
             done?;
-            let layouts = making.collections.iter().map(|planned| planned.layout);
+            let layouts = wanted.collections.iter().map(|planned| planned.layout);
             Opened::of(engine, taken, layouts, |_| true, false, self.found.foreign.is_none()).map(Some)
         })?;
-        Ok(if self.opened.is_some() { Made::Done } else { Made::Changed })
+        Ok(if self.opened.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
-    async fn unmake(&mut self, removal: &Removal) -> Result<Made, StoreError> {
-        let Some(mut marker) = self.found.marker.clone() else { return Ok(Made::Done) };
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
+        let Some(mut marker) = self.found.marker.clone() else { return Ok(SiteOutcome::Done) };
         self.store.let_go();
         let engine = &self.store.engine;
         let whole = marker.made && removal.left.is_empty() && self.found.theirs.is_empty();
         if !whole && removal.going.is_empty() && !removal.left.is_empty() {
-            return Ok(Made::Done);
+            return Ok(SiteOutcome::Done);
         }
         if self.found.other && !whole {
             return Err(self.other());
@@ -204,6 +206,6 @@ impl<E: DatabasePlace> Site for EngineSite<'_, E> {
             let marker = (!removal.left.is_empty()).then_some(marker);
             engine.commit(&taken.database, &Change { removed, marker, ..Change::default() }).map(|()| true)
         })?;
-        Ok(if done { Made::Done } else { Made::Changed })
+        Ok(if done { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// A run with this durability and fault, in which three of nine keys were lost. `change` adjusts the ledger.
-    fn struck(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerReport)) -> crate::RunResult {
+    fn hits_of(durability: &str, fault: &str, change: impl FnOnce(&mut LedgerReport)) -> crate::RunResult {
         let mut result = closed(|p| {
             p.durability.name = durability.into();
             p.consistency.name = "strong".into();
@@ -183,7 +183,7 @@ mod tests {
             ("majority", "kill", 0),
             ("acknowledged by 1, persisted disk on 1", "power-cut", 1),
         ] {
-            let result = struck(durability, fault, |_| ());
+            let result = hits_of(durability, fault, |_| ());
             let expected = if code == 0 { CAUTION } else { INVALID };
             assert_eq!(severity(&result, "lost-writes"), expected, "{durability} {fault}");
             assert_eq!(exit_code(&result), code, "{durability} {fault}");
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn no_guarantee_allows_what_is_worse_than_a_lost_write() {
-        let code = |change: fn(&mut LedgerReport)| exit_code(&struck("none", "kill", change));
+        let code = |change: fn(&mut LedgerReport)| exit_code(&hits_of("none", "kill", change));
         assert_eq!(code(|l| (l.gone, l.stale, l.resurrected) = (1, 1, 1)), 0);
         assert_eq!(code(|l| (l.gone, l.torn) = (2, 1)), 1);
         assert_eq!(code(|l| (l.gone, l.never_written) = (2, 1)), 1);
@@ -208,14 +208,14 @@ mod tests {
         // found.
         let reads = |stale, after_fault| LedgerReads { followed: 9, stale, after_fault, ..Default::default() };
         for (reads, expected) in [(reads(2, 2), 0), (reads(2, 1), 1)] {
-            assert_eq!(exit_code(&struck("none", "kill", |l| l.reads = reads)), expected);
+            assert_eq!(exit_code(&hits_of("none", "kill", |l| l.reads = reads)), expected);
         }
     }
 
     #[test]
     fn a_fault_excuses_nothing_that_is_lost_after_every_key_was_read_back() {
         let code = |share: f64, nodes, unverifiable| {
-            let mut result = struck("os", "power-cut", |_| ());
+            let mut result = hits_of("os", "power-cut", |_| ());
             let phases = &mut result.trials[0].phases;
             let mut later = phases[0].clone();
             later.faults = Vec::new();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_did_not_happen_excuses_nothing() {
-        let mut result = struck("none", "kill", |_| ());
+        let mut result = hits_of("none", "kill", |_| ());
         result.trials[0].phases[0].faults[0].began_ns = None;
         assert_eq!(exit_code(&result), 1);
     }

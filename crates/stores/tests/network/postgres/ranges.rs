@@ -2,7 +2,7 @@
 
 use storebench_engine::store::{AnyStore, CollectionId, Prepare, RowPage, Rows, StoreError};
 
-use super::sacred::existing;
+use super::foreign_data::existing;
 use super::talk::sql;
 use crate::server::Server;
 

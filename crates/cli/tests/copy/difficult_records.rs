@@ -150,12 +150,12 @@ fn copy_all(url: &str, expected: &Expected) {
     for (number, (key, members)) in rows.iter().enumerate() {
         lines += &format!("{{\"_id\":\"good {number:02}\",\"n\":{number}}}\n{{\"_id\":{key},{members}}}\n");
     }
-    cli.write("nasty.jsonl", &lines);
+    cli.write("records.jsonl", &lines);
     for op in ["upsert", "insert"] {
         let place = if url.ends_with(':') { format!("{url}{op}") } else { url.to_owned() };
         let place = if url == "memory:" { url.to_owned() } else { place };
-        let into = format!("nasty_{op}");
-        let args = ["copy", "nasty.jsonl", &place, "--to-collection", &into, "--op", op, "--verify", "--json"];
+        let into = format!("records_{op}");
+        let args = ["copy", "records.jsonl", &place, "--to-collection", &into, "--op", op, "--verify", "--json"];
         let done = cli.run_args(&args);
         assert_eq!(done.code, 1, "{place} {op}: {done:?}");
         let report = report(&done);

@@ -9,8 +9,8 @@ use super::errors::{GARBLED, op_error, refused};
 use super::json::{self, Walk};
 use super::server::Server;
 use super::target::Collection;
-use crate::asked::Template;
 use crate::http::{Answer, Method, RequestBuf};
+use crate::study_queries::Template;
 
 /// The body of a query's requests. `wait` makes it wait for its index.
 pub(super) fn template(

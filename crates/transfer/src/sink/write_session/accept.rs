@@ -4,18 +4,18 @@ use jiff::Timestamp;
 use storebench_engine::store::ErrorKind;
 use storebench_study::workload::Body;
 
-use super::{Batch, Lanes, Part, Piece, Step};
+use super::{Batch, Part, Piece, Step, WriteSession};
 use crate::records::Records;
 use crate::shape::Expiry;
 use crate::sink::merge::Merge;
 use crate::sink::request::integer;
 use crate::sink::reserved::Fate;
-use crate::sink::store::Verb;
+use crate::sink::store::RecordOp;
 use crate::sink::{Ended, Refusal};
 
-impl Lanes<'_> {
+impl WriteSession<'_> {
     /// Accepts a batch, applying this operation to its records.
-    pub(in crate::sink) fn put_as(&mut self, verb: Verb, records: Records) {
+    pub(in crate::sink) fn put_as(&mut self, verb: RecordOp, records: Records) {
         let batch = self.batches.iter().position(Option::is_none).unwrap_or_else(|| {
             self.batches.push(None);
             self.batches.len() - 1
@@ -25,7 +25,7 @@ impl Lanes<'_> {
         let mut refuse = |position, why| refused.push(Refusal { position, kind: ErrorKind::Refused, why, tries: 0 });
         for position in 0..records.len() {
             match self.first_step(verb, &records, position) {
-                Ok(Some(Step::Do)) if verb.body() == Body::Json && verb != Verb::Delete => {
+                Ok(Some(Step::Do)) if verb.body() == Body::Json && verb != RecordOp::Delete => {
                     let (key, body, _) = records.get(position).unwrap_or_default();
                     match self.reserved.fate(key, body) {
                         Fate::AsIs => steps.push((position, Step::Do)),
@@ -66,13 +66,13 @@ impl Lanes<'_> {
     }
 
     /// Whether the store supports a record's operation.
-    fn can(&self, verb: Verb) -> bool {
-        let by_expression = verb == Verb::Merge && self.options.merge.is_some();
+    fn can(&self, verb: RecordOp) -> bool {
+        let by_expression = verb == RecordOp::Merge && self.options.merge.is_some();
         by_expression || self.can.contains(&verb.kind())
     }
 
     /// When each of these records may be gone again; empty if none of them expires.
-    fn gone(&self, verb: Verb, records: &Records) -> Vec<Option<Timestamp>> {
+    fn gone(&self, verb: RecordOp, records: &Records) -> Vec<Option<Timestamp>> {
         let expiry = |position| self.expiry(verb, records, position);
         if !(0..records.len()).any(|position| expiry(position).is_some()) {
             return Vec::new();
@@ -82,15 +82,15 @@ impl Lanes<'_> {
     }
 
     /// When a record is to expire.
-    fn expiry(&self, verb: Verb, records: &Records, position: usize) -> Option<Expiry> {
-        records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != Verb::Delete)
+    fn expiry(&self, verb: RecordOp, records: &Records, position: usize) -> Option<Expiry> {
+        records.mark_of(position).expiry.or(self.options.expiry).filter(|_| verb != RecordOp::Delete)
     }
 
     /// The first step for a record; `None` if it has expired in the source.
     ///
     /// # Errors
     /// Why the record cannot be written.
-    fn first_step(&self, verb: Verb, records: &Records, position: usize) -> Result<Option<Step>, String> {
+    fn first_step(&self, verb: RecordOp, records: &Records, position: usize) -> Result<Option<Step>, String> {
         let expiry = self.expiry(verb, records, position);
         let now = expiry.map(|_| Timestamp::now()).unwrap_or_default();
         if expiry.is_some_and(|expiry| expiry.gone_at(now)) {
@@ -100,12 +100,12 @@ impl Lanes<'_> {
         match verb {
             _ if !self.can(verb) => Err("this store does not support the operation".to_owned()),
             _ if wrong.is_some() => Err(wrong.unwrap_or_default()),
-            Verb::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
+            RecordOp::Counter if integer(records.get(position).unwrap_or_default().1).is_none() => {
                 Err("not a 64-bit integer; name the field that holds it with --value".to_owned())
             }
-            Verb::Touch if expiry.is_none() => Err("it has no expiry; use --expiry to set a default".to_owned()),
-            Verb::Touch => Ok(Some(Step::Expire)),
-            Verb::Merge if self.options.merge.is_some() => Ok(Some(Step::Merge(Merge::default()))),
+            RecordOp::Touch if expiry.is_none() => Err("it has no expiry; use --expiry to set a default".to_owned()),
+            RecordOp::Touch => Ok(Some(Step::Expire)),
+            RecordOp::Merge if self.options.merge.is_some() => Ok(Some(Step::Merge(Merge::default()))),
             _ => Ok(Some(Step::Do)),
         }
     }

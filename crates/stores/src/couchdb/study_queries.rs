@@ -6,8 +6,8 @@ use storebench_engine::store::{Batch, ErrorKind, OpError};
 use super::dialect::{CouchDialect, fault, senseless};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
-use crate::asked::{Template, only_member};
 use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::study_queries::{Template, only_member};
 
 /// CouchDB returns 25 rows if a query has no limit. This is the most that it accepts.
 const NO_LIMIT: u64 = 1 << 28;

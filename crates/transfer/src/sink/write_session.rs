@@ -18,7 +18,7 @@ use storebench_engine::store::{
 use super::merge::Merge;
 use super::request::operation;
 use super::reserved::Reserved;
-use super::store::{StoreSinkOptions, Verb};
+use super::store::{RecordOp, StoreSinkOptions};
 use super::untaken::{KEPT_ANOTHER, NOT_TAKEN, not_compared, not_found};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
@@ -90,7 +90,7 @@ pub(super) struct Batch {
     pub(super) ended: Ended,
     pieces: usize,
     /// The operation for its records.
-    pub(super) verb: Verb,
+    pub(super) verb: RecordOp,
 }
 
 impl Piece {
@@ -117,7 +117,7 @@ struct InFlight {
 }
 
 /// One worker's session.
-pub(super) struct Lanes<'a> {
+pub(super) struct WriteSession<'a> {
     pub(super) store: &'a dyn AnyStore,
     pub(super) options: &'a StoreSinkOptions,
     session: Box<dyn Session>,
@@ -153,7 +153,7 @@ pub(super) struct Lanes<'a> {
     inserts_first: bool,
 }
 
-impl<'a> Lanes<'a> {
+impl<'a> WriteSession<'a> {
     pub(super) fn new(
         store: &'a dyn AnyStore,
         session: Box<dyn Session>,
@@ -253,7 +253,7 @@ impl<'a> Lanes<'a> {
         let verb = self.verb(piece);
         let counts = match piece.step {
             Step::Do | Step::Over | Step::Merge(_) => true,
-            Step::Expire => verb == Verb::Touch,
+            Step::Expire => verb == RecordOp::Touch,
             Step::Compare(_) | Step::Check => false,
         };
         let (outcome, records, bytes) = match answer {
@@ -302,7 +302,7 @@ impl<'a> Lanes<'a> {
         self.took_ns = Some(self.clock.now_ns());
     }
 
-    fn verb(&self, piece: &Piece) -> Verb {
+    fn verb(&self, piece: &Piece) -> RecordOp {
         self.batch(piece).verb
     }
 
@@ -318,8 +318,10 @@ impl<'a> Lanes<'a> {
                     again.push(reject.item);
                     whys.push(reject.error.clone());
                 }
-                ErrorKind::Conflict if verb == Verb::Insert => found.push(reject.item),
-                ErrorKind::Conflict if verb == Verb::Upsert && matches!(piece.step, Step::Do) => over.push(reject.item),
+                ErrorKind::Conflict if verb == RecordOp::Insert => found.push(reject.item),
+                ErrorKind::Conflict if verb == RecordOp::Upsert && matches!(piece.step, Step::Do) => {
+                    over.push(reject.item)
+                }
                 _ => self.refuse(&piece, reject.item, &reject.error),
             }
         }
@@ -336,7 +338,7 @@ impl<'a> Lanes<'a> {
                 self.count_failures(reply.rejects.iter().map(|r| r.error.kind), &failed.error)?;
             }
         }
-        if verb == Verb::Delete {
+        if verb == RecordOp::Delete {
             let there = reply.documents as usize + reply.rejects.len();
             let absent = self.len(&piece).saturating_sub(there) as u64;
             self.batch_mut(&piece).ended.skipped += absent;
@@ -462,7 +464,7 @@ impl<'a> Lanes<'a> {
             ErrorKind::OutcomeUnknown if !matches!(piece.step, Step::Do) || verb.repeatable() => {
                 self.slow_down(piece, error)
             }
-            kind if matches!(piece.step, Step::Expire) && verb != Verb::Touch => {
+            kind if matches!(piece.step, Step::Expire) && verb != RecordOp::Touch => {
                 let why = format!("it was written, but its expiry could not be set: {}", error.message);
                 self.give_up(piece, &OpError::new(kind, why))
             }
@@ -472,11 +474,11 @@ impl<'a> Lanes<'a> {
                 Ok(())
             }
             _ if matches!(piece.step, Step::Compare(_) | Step::Check) => self.give_up(piece, &not_compared(error)),
-            ErrorKind::Conflict if matches!((verb, &piece.step), (Verb::Insert | Verb::Upsert, Step::Do)) => {
+            ErrorKind::Conflict if matches!((verb, &piece.step), (RecordOp::Insert | RecordOp::Upsert, Step::Do)) => {
                 let all: Vec<usize> = (0..self.len(&piece)).collect();
                 let mut part = self.part(&piece, &all);
                 part.step =
-                    if verb == Verb::Insert { Step::Compare(error.message.as_ref().into()) } else { Step::Over };
+                    if verb == RecordOp::Insert { Step::Compare(error.message.as_ref().into()) } else { Step::Over };
                 self.add(part);
                 self.done(&piece);
                 Ok(())
@@ -663,7 +665,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-impl Writer for Lanes<'_> {
+impl Writer for WriteSession<'_> {
     fn end(&mut self) -> Result<(), TransferError> {
         let most = FAILED_AT_THE_END.max(self.options.may_fail.saturating_add(1));
         if self.failed_in_a_row < most { Ok(()) } else { Err(self.fails()) }
@@ -718,5 +720,5 @@ impl Writer for Lanes<'_> {
 }
 
 #[cfg(test)]
-#[path = "lanes_tests.rs"]
+#[path = "write_session_tests.rs"]
 mod tests;

@@ -2,8 +2,8 @@
 //!
 //! If a node is away, the SDK keeps its operations until the node is back or the caller gives up, and says nothing
 //! meanwhile. A session's places would fill with operations that were never sent. So the first operation that ends with
-//! its connection closes the gate for the documents of that node. A task then polls the nodes until they answer, and
-//! opens the gate. An operation that was abandoned without an answer also starts the task: the SDK may have lost the
+//! its connection marks that node as lost: operations on its documents fail at once. A task then polls the nodes until
+//! they answer, and takes the mark away. An operation that was abandoned without an answer also starts the task: the SDK may have lost the
 //! node while nothing was in flight, or have reported too early that it was back.
 
 use std::cell::RefCell;
@@ -26,12 +26,12 @@ use crate::net::{Backoff, Host, not_connected};
 const NOTICED_WITHIN: Duration = Duration::from_millis(20);
 /// A node is back if it is connected, and still connected after this time.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(50);
-/// Timeout for reading the map. Until then the gate stays as it is.
+/// Timeout for reading the map. Until then the lost nodes stay the same.
 const REFRESHED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What the gate's task and the session share.
+/// What the task that polls the nodes and the session share.
 #[derive(Debug)]
-struct GateState {
+struct LostState {
     topology: Topology,
     lost: HashSet<String>,
     /// Nodes that left an operation unanswered.
@@ -39,17 +39,17 @@ struct GateState {
     disconnects: u64,
 }
 
-/// The gate of one session.
-pub(super) struct Gate {
+/// The lost nodes of one session.
+pub(super) struct LostNodes {
     settings: Arc<Settings>,
     link: Arc<Link>,
-    state: Arc<Mutex<GateState>>,
+    state: Arc<Mutex<LostState>>,
     /// Whether `lost` may hold any node. Read without the lock.
-    closed: Arc<AtomicBool>,
+    any_lost: Arc<AtomicBool>,
     task: RefCell<Option<AbortHandle>>,
 }
 
-impl Drop for Gate {
+impl Drop for LostNodes {
     fn drop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -57,30 +57,30 @@ impl Drop for Gate {
     }
 }
 
-impl Gate {
+impl LostNodes {
     pub(super) fn new(settings: Arc<Settings>, link: Arc<Link>, topology: Topology) -> Rc<Self> {
         Rc::new(Self {
             settings,
             link,
-            state: Arc::new(Mutex::new(GateState {
+            state: Arc::new(Mutex::new(LostState {
                 topology,
                 lost: HashSet::new(),
                 doubted: HashSet::new(),
                 disconnects: 0,
             })),
-            closed: Arc::default(),
+            any_lost: Arc::default(),
             task: RefCell::new(None),
         })
     }
 
     /// Refuses an operation on a key whose node is away.
     pub(super) fn pass(&self, key: &str) -> Result<(), OpError> {
-        if !self.closed.load(Ordering::Relaxed) {
+        if !self.any_lost.load(Ordering::Relaxed) {
             return Ok(());
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.lost.is_empty() {
-            self.closed.store(false, Ordering::Relaxed);
+            self.any_lost.store(false, Ordering::Relaxed);
             return Ok(());
         }
         let node = state.topology.node_of(key).and_then(|node| state.topology.data.get(node));
@@ -96,7 +96,7 @@ impl Gate {
             return;
         }
         state.disconnects += 1;
-        self.closed.store(true, Ordering::Relaxed);
+        self.any_lost.store(true, Ordering::Relaxed);
         drop(state);
         self.watch();
     }
@@ -125,7 +125,7 @@ impl Gate {
             return;
         }
         let (settings, link, state) = (Arc::clone(&self.settings), Arc::clone(&self.link), Arc::clone(&self.state));
-        let closed = Arc::clone(&self.closed);
+        let any_lost = Arc::clone(&self.any_lost);
         *task = Some(
             tokio::spawn(async move {
                 let mut backoff = Backoff::new();
@@ -147,13 +147,13 @@ impl Gate {
                     if let Some(topology) = topology {
                         state.topology = topology;
                     }
-                    let GateState { topology, lost, doubted, disconnects } = &mut *state;
+                    let LostState { topology, lost, doubted, disconnects } = &mut *state;
                     for node in doubted.drain().filter(|node| !connected.contains(node)) {
                         *disconnects += u64::from(lost.insert(node));
                     }
                     let in_map = |node: &String| topology.data.iter().any(|other| other.to_string() == *node);
                     lost.retain(|node| in_map(node) && !connected.contains(node));
-                    closed.store(!lost.is_empty(), Ordering::Relaxed);
+                    any_lost.store(!lost.is_empty(), Ordering::Relaxed);
                     if lost.is_empty() {
                         return;
                     }
@@ -169,15 +169,15 @@ impl Gate {
     }
 }
 
-/// Tells the gate if an operation is abandoned before it is answered.
+/// Tells [`LostNodes`] if an operation is abandoned before it is answered.
 pub(super) struct Unanswered<'a> {
-    gate: &'a Gate,
+    lost_nodes: &'a LostNodes,
     key: &'a str,
 }
 
 impl<'a> Unanswered<'a> {
-    pub(super) fn new(gate: &'a Gate, key: &'a str) -> Self {
-        Self { gate, key }
+    pub(super) fn new(lost_nodes: &'a LostNodes, key: &'a str) -> Self {
+        Self { lost_nodes, key }
     }
 
     /// Records that the operation was answered.
@@ -188,12 +188,12 @@ impl<'a> Unanswered<'a> {
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        self.gate.doubt(self.key);
+        self.lost_nodes.doubt(self.key);
     }
 }
 
 /// The current map, from any node. `None` if no node returns it in time.
-async fn refreshed(settings: &Settings, state: &Mutex<GateState>) -> Option<Topology> {
+async fn refreshed(settings: &Settings, state: &Mutex<LostState>) -> Option<Topology> {
     let known = state.lock().unwrap_or_else(PoisonError::into_inner).topology.clone();
     let management = Management::new(settings, &known).ok()?;
     tokio::time::timeout(REFRESHED_WITHIN, management.topology()).await.ok()?.ok()

@@ -7,15 +7,15 @@ use std::task::{Wake, Waker};
 /// A waker that records a wake-up and passes it on. A worker polls all its sessions when one of them has news.
 /// The other sessions see here that they have none, which is cheaper than asking the reactor.
 #[derive(Debug)]
-pub(super) struct Bell {
-    rung: AtomicBool,
+pub(super) struct WakeFlag {
+    woken: AtomicBool,
     listener: Mutex<Waker>,
 }
 
-impl Bell {
-    /// Starts rung, because nobody has polled yet.
+impl WakeFlag {
+    /// Starts woken, because nobody has polled yet.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { rung: AtomicBool::new(true), listener: Mutex::new(Waker::noop().clone()) })
+        Arc::new(Self { woken: AtomicBool::new(true), listener: Mutex::new(Waker::noop().clone()) })
     }
 
     /// Sets the waker to wake from now on.
@@ -23,20 +23,20 @@ impl Bell {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone_from(waker);
     }
 
-    /// Whether it was rung since the last call.
+    /// Whether it was woken since the last call.
     pub(super) fn take(&self) -> bool {
-        // Load first: usually the bell is not rung, and then nothing is written.
-        self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::AcqRel)
+        // Load first: usually the flag is not set, and then nothing is written.
+        self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::AcqRel)
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
             self.listener.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
         }
     }
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn it_wakes_once_until_somebody_has_looked() {
-        let (bell, count) = (Bell::new(), Arc::new(Count::default()));
-        bell.listen(&Waker::from(Arc::clone(&count)));
-        assert!(bell.take() && !bell.take());
-        let waker = Waker::from(Arc::clone(&bell));
+        let (woken, count) = (WakeFlag::new(), Arc::new(Count::default()));
+        woken.listen(&Waker::from(Arc::clone(&count)));
+        assert!(woken.take() && !woken.take());
+        let waker = Waker::from(Arc::clone(&woken));
         waker.wake_by_ref();
         waker.wake_by_ref();
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
-        assert!(bell.take());
+        assert!(woken.take());
         waker.wake();
         assert_eq!(count.0.load(Ordering::SeqCst), 2);
     }

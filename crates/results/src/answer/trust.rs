@@ -12,7 +12,7 @@ use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer, rank};
 const MOST_NAMED: usize = 2;
 
 /// The sentence, and the worst severity.
-pub(super) fn worth(result: &RunResult) -> (String, Severity) {
+pub(super) fn trust(result: &RunResult) -> (String, Severity) {
     // The worst first: what puts the answer in doubt, then in the order of the checks.
     let of = |severity: Severity| -> Vec<String> {
         let checks = result.checks.iter().filter(|v| v.severity == severity).map(|v| &v.check);
@@ -122,9 +122,9 @@ mod tests {
     fn an_interrupted_run_is_not_called_valid() {
         let mut result = run(|_| ());
         result.checks.retain(|check| check.severity == Severity::Pass);
-        assert!(worth(&result).0.starts_with("Valid: "), "{}", worth(&result).0);
+        assert!(trust(&result).0.starts_with("Valid: "), "{}", trust(&result).0);
         result.run.interrupted = true;
-        let told = worth(&result).0;
+        let told = trust(&result).0;
         assert!(
             told.starts_with("Interrupted: of what was measured until then, ") && told.ends_with(" passed."),
             "{told}"
@@ -136,7 +136,7 @@ mod tests {
         let told = |change: fn(&mut PhaseResult)| {
             let result = run(change);
             assert_eq!(exit_code(&result), 1);
-            worth(&result).0
+            trust(&result).0
         };
         let lost = told(|p| p.ledger = Some(LedgerReport { keys: 9, lost: 1, gone: 1, ..LedgerReport::default() }));
         assert!(lost.starts_with("Acknowledged data was lost: "), "{lost}");
@@ -150,7 +150,7 @@ mod tests {
         let mut result = run(|_| ());
         result.trials[0].phases[1].ledger = Some(both);
         result.checks = judge(&result);
-        let both = worth(&result).0;
+        let both = trust(&result).0;
         let told = "Acknowledged data was lost, and other acknowledged data could not be read back: ";
         assert!(both.starts_with(told) && both.contains("(unread-writes)"), "{both}");
         assert!(unread.starts_with("Acknowledged data could not be read back, so it is unknown"), "{unread}");
@@ -164,7 +164,7 @@ mod tests {
             let all = names.iter().flat_map(|(name, times)| vec![*name; *times]);
             let check = |name: &str| CheckResult { check: name.into(), severity: Severity::Caution, ..one.clone() };
             result.checks = all.map(check).collect();
-            worth(result).0
+            trust(result).0
         };
         let text = told(&mut result, &[("too-short", 9), ("not-steady", 1), ("misses", 1), ("noisy-rounds", 1)]);
         let expected =
@@ -189,7 +189,7 @@ mod tests {
         result.trials[0].failure = Some(Failure { kind: FailureKind::Failed, ..Failure::default() });
         result.checks = judge(&result);
         assert_eq!(exit_code(&result), 1);
-        let told = worth(&result).0;
+        let told = trust(&result).0;
         assert!(told.starts_with("The measurement is invalid: ") && told.contains("(faults)"), "{told}");
         assert!(!told.contains("lost") && !told.contains("wrong"), "{told}");
     }

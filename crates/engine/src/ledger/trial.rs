@@ -15,22 +15,22 @@ pub const BYTES_PER_KEY: u64 = 112;
 
 /// The ledger of a trial. A phase borrows it, split into one ledger per writer.
 #[derive(Debug, Clone)]
-pub struct Book {
+pub struct TrialLedger {
     ground: Arc<Ground>,
     entries: HashMap<Key, Entry>,
     /// Faults so far.
     faults: u32,
 }
 
-impl Default for Book {
-    /// An empty book that follows every key.
+impl Default for TrialLedger {
+    /// An empty ledger that follows every key.
     fn default() -> Self {
         Self::new(0, 0, Some(1.0))
     }
 }
 
-impl Book {
-    /// An empty book for a study of `documents` documents. It follows a `share` (0 to 1) of the keys. Without a share
+impl TrialLedger {
+    /// An empty ledger for a study of `documents` documents. It follows a `share` (0 to 1) of the keys. Without a share
     /// it follows all keys, or a sample of about [`MAX_KEYS`].
     pub fn new(seed: u64, documents: u64, share: Option<f64>) -> Self {
         let share = share.unwrap_or(MAX_KEYS as f64 / documents.max(1) as f64);
@@ -77,21 +77,21 @@ impl Book {
 
     /// Splits off one ledger per writer of a phase. Writer `w` owns the indexes whose remainder modulo `writers` is
     /// `w`. Documents that earlier phases inserted (at or above `counts`) no longer have a writer and stay here.
-    pub fn lend(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
-        let mut lent: Vec<Ledger> = (0..writers).map(|_| Ledger::new(Arc::clone(&self.ground), self.faults)).collect();
+    pub fn split(&mut self, writers: u64, counts: &[u64]) -> Vec<Ledger> {
+        let mut parts: Vec<Ledger> = (0..writers).map(|_| Ledger::new(Arc::clone(&self.ground), self.faults)).collect();
         self.entries.retain(|key, entry| {
             let owned = counts.get(key.0).is_some_and(|count| key.1 < *count);
             if owned {
-                lent[(key.1 % writers) as usize].put(*key, *entry);
+                parts[(key.1 % writers) as usize].put(*key, *entry);
             }
             !owned
         });
-        lent
+        parts
     }
 
     /// Takes the writers' ledgers back. Writes that are still in flight will get no answer any more.
-    pub fn take_back(&mut self, lent: impl IntoIterator<Item = Ledger>) {
-        for ledger in lent {
+    pub fn take_back(&mut self, parts: impl IntoIterator<Item = Ledger>) {
+        for ledger in parts {
             self.entries
                 .extend(ledger.entries().map(|(key, entry)| (key, Entry { pending: false, observed: false, ..entry })));
         }
@@ -136,34 +136,34 @@ mod tests {
     use super::super::{Fate, Misread};
     use super::*;
 
-    fn book(documents: u64) -> Book {
-        let mut book = Book::new(7, documents, None);
-        book.loaded(0, documents);
-        book
+    fn ledger_of(documents: u64) -> TrialLedger {
+        let mut ledger = TrialLedger::new(7, documents, None);
+        ledger.loaded(0, documents);
+        ledger
     }
 
-    fn one(book: &mut Book) -> Ledger {
-        book.lend(1, &[1_000]).remove(0)
+    fn one(ledger: &mut TrialLedger) -> Ledger {
+        ledger.split(1, &[1_000]).remove(0)
     }
 
     const KEY: Key = (0, 7);
 
     #[test]
     fn what_a_phase_without_a_ledger_wrote_is_not_known_any_more() {
-        let mut book = book(10);
-        let mut writer = one(&mut book);
+        let mut ledger = ledger_of(10);
+        let mut writer = one(&mut ledger);
         writer.sent(KEY, v(3));
         writer.acknowledged(KEY, v(3));
-        book.take_back([writer]);
-        book.forget(0);
-        assert_eq!((book.documents(0), book.knows(KEY)), (None, false));
+        ledger.take_back([writer]);
+        ledger.forget(0);
+        assert_eq!((ledger.documents(0), ledger.knows(KEY)), (None, false));
         // Any state is accepted until the key is written again.
         assert!(
-            !book.entry(KEY).fate(&FoundAtKey::Version(9)).is_broken()
-                && !book.entry(KEY).fate(&FoundAtKey::Nothing).is_broken()
+            !ledger.entry(KEY).fate(&FoundAtKey::Version(9)).is_broken()
+                && !ledger.entry(KEY).fate(&FoundAtKey::Nothing).is_broken()
         );
-        book.loaded(0, 10);
-        assert!(book.entry(KEY).fate(&FoundAtKey::Nothing).is_broken(), "a load makes it known again");
+        ledger.loaded(0, 10);
+        assert!(ledger.entry(KEY).fate(&FoundAtKey::Nothing).is_broken(), "a load makes it known again");
     }
 
     fn v(version: u64) -> KeyState {
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn phases_hand_on_what_was_acknowledged_to_whoever_owns_the_key() {
-        let mut book = book(10);
-        let mut two = book.lend(2, &[10]);
+        let mut ledger = ledger_of(10);
+        let mut two = ledger.split(2, &[10]);
         for index in 0..10 {
             let writer = &mut two[(index % 2) as usize];
             writer.sent((0, index), v(5));
@@ -181,34 +181,34 @@ mod tests {
                 writer.acknowledged((0, index), v(5));
             }
         }
-        book.take_back(two);
-        let three = book.lend(3, &[10]);
+        ledger.take_back(two);
+        let three = ledger.split(3, &[10]);
         for index in 0..10 {
             let owner = &three[(index % 3) as usize];
             let entry = owner.entries().find(|(key, _)| key.1 == index).unwrap().1;
             assert_eq!(entry.acknowledged, v(if index < 8 { 5 } else { 0 }));
             assert_eq!(owner.is_open((0, index)), index >= 8, "nothing settles it between phases");
         }
-        assert_eq!(book.entries().count(), 0);
+        assert_eq!(ledger.entries().count(), 0);
     }
 
     #[test]
-    fn documents_that_were_inserted_stay_in_the_book() {
-        let mut book = book(10);
-        let mut lent = book.lend(1, &[10]);
-        lent[0].inserts((0, 10), v(0));
-        lent[0].acknowledged((0, 10), v(0));
-        book.take_back(lent);
-        assert_eq!(book.lend(1, &[10])[0].entries().count(), 0);
-        assert_eq!(book.entry((0, 10)).fate(&FoundAtKey::Nothing), Fate::Lost);
-        assert_eq!(book.entry((0, 11)).fate(&FoundAtKey::Nothing), Fate::Unknown);
-        assert_eq!(book.entry((0, 9)).fate(&FoundAtKey::Nothing), Fate::Lost, "loaded and never written since");
+    fn documents_that_were_inserted_stay_in_the_ledger_of_the_trial() {
+        let mut ledger = ledger_of(10);
+        let mut parts = ledger.split(1, &[10]);
+        parts[0].inserts((0, 10), v(0));
+        parts[0].acknowledged((0, 10), v(0));
+        ledger.take_back(parts);
+        assert_eq!(ledger.split(1, &[10])[0].entries().count(), 0);
+        assert_eq!(ledger.entry((0, 10)).fate(&FoundAtKey::Nothing), Fate::Lost);
+        assert_eq!(ledger.entry((0, 11)).fate(&FoundAtKey::Nothing), Fate::Unknown);
+        assert_eq!(ledger.entry((0, 9)).fate(&FoundAtKey::Nothing), Fate::Lost, "loaded and never written since");
     }
 
     #[test]
     fn an_unknown_outcome_is_settled_by_finding_it_only() {
-        let mut book = book(10);
-        let mut ledger = one(&mut book);
+        let mut ledger = ledger_of(10);
+        let mut ledger = one(&mut ledger);
         ledger.sent(KEY, v(5));
         // The write is in flight: its answer decides.
         let floor = ledger.floor(KEY).unwrap();
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn reads_find_what_this_writer_wrote_and_never_go_back() {
-        let mut book = book(10);
-        let mut ledger = one(&mut book);
+        let mut ledger = ledger_of(10);
+        let mut ledger = one(&mut ledger);
         let floor = ledger.floor(KEY).unwrap();
         assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Version(0)), None);
         assert_eq!(ledger.read(KEY, floor, &FoundAtKey::Nothing), Some(Misread::Stale), "it was loaded");
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_deleted_document_stays_deleted() {
-        let mut book = book(10);
-        let mut ledger = one(&mut book);
+        let mut ledger = ledger_of(10);
+        let mut ledger = one(&mut ledger);
         let before = ledger.floor(KEY).unwrap();
         ledger.sent(KEY, KeyState::removed(8));
         assert_eq!(ledger.read(KEY, before, &FoundAtKey::Nothing), None, "the delete is under way");
@@ -266,8 +266,8 @@ mod tests {
 
     #[test]
     fn after_a_fault_half_of_what_was_written_stays_as_evidence_until_it_was_read() {
-        let mut book = book(1_000);
-        let mut ledger = one(&mut book);
+        let mut ledger = ledger_of(1_000);
+        let mut ledger = one(&mut ledger);
         for index in 0..1_000 {
             ledger.sent((0, index), v(5));
             ledger.acknowledged((0, index), v(5));
@@ -286,12 +286,12 @@ mod tests {
 
     #[test]
     fn at_scale_a_sample_is_followed() {
-        let mut many = Book::new(1, MAX_KEYS * 100, None);
+        let mut many = TrialLedger::new(1, MAX_KEYS * 100, None);
         let ledger = one(&mut many);
         let kept = (0..100_000).filter(|i| ledger.keeps((0, *i))).count();
         assert!((800..1_200).contains(&kept), "{kept}");
-        let half = Book::new(1, 10, Some(0.5));
+        let half = TrialLedger::new(1, 10, Some(0.5));
         assert!((half.share() - 0.5).abs() < 1e-9);
-        assert_eq!(book(10).share(), 1.0);
+        assert_eq!(ledger_of(10).share(), 1.0);
     }
 }

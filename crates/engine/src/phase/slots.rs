@@ -1,4 +1,4 @@
-//! The lanes that operations in flight occupy, and what is recorded when an operation ends.
+//! The slots that operations in flight occupy, and what is recorded when an operation ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
 
-/// Closed loop: how long a lane rests after an operation that was rejected at once, for instance because there is no
+/// Closed loop: how long a slot rests after an operation that was rejected at once, for instance because there is no
 /// connection. Without a rest, the client would measure how fast it can be rejected, and use up its processor.
 const REST_NS: u64 = 10_000_000;
 
@@ -22,14 +22,14 @@ const MESSAGES: usize = 16;
 /// Wrong documents that a worker describes.
 pub(super) const EXAMPLES: usize = 8;
 
-/// A lane for one operation in flight: a connection has as many as its pipeline is deep. Workers with many of them do not
+/// A slot for one operation in flight: a connection has as many as its pipeline is deep. Workers with many of them do not
 /// find one in the processor's nearest cache, so what every operation needs comes first, on as few lines as possible.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Lane {
+pub(super) struct Slot {
     /// Position of its session.
     pub session: usize,
-    /// Distinguishes this operation from earlier ones of the lane, so that a late answer is not taken for its answer.
+    /// Distinguishes this operation from earlier ones of the slot, so that a late answer is not taken for its answer.
     pub generation: u32,
     pub in_flight: bool,
     pub stage: Stage,
@@ -58,7 +58,7 @@ pub(super) struct Lane {
     pub floors: Vec<(u64, Floor)>,
 }
 
-impl Lane {
+impl Slot {
     /// Index of the document at position `item` of the batch in flight.
     fn index_of(&self, item: usize) -> u64 {
         self.more.indexes.get(item).copied().unwrap_or(self.task.index + item as u64)
@@ -112,7 +112,7 @@ pub(super) struct Fatal {
 }
 
 /// Everything that changes when an operation ends.
-pub(super) struct Lanes<C> {
+pub(super) struct InFlight<C> {
     pub(super) plan: Arc<PhasePlan>,
     pub(super) catalog: Arc<Catalog>,
     pub clock: C,
@@ -121,11 +121,11 @@ pub(super) struct Lanes<C> {
     pub watched: bool,
     /// When the phase began.
     start_ns: u64,
-    pub lanes: Vec<Lane>,
-    /// Free lanes and since when, the longest free first.
+    pub slots: Vec<Slot>,
+    /// Free slots and since when, the longest free first.
     pub free: std::collections::VecDeque<(usize, u64)>,
     pub in_flight: usize,
-    /// Lanes that send again (a retry, or the second request of an operation), and when.
+    /// Slots that send again (a retry, or the second request of an operation), and when.
     pub again: Vec<(usize, u64)>,
     pub recorder: Box<Recorder>,
     /// The last reading of the clock.
@@ -158,17 +158,17 @@ pub(super) struct Lanes<C> {
     pub fatal: Option<Fatal>,
 }
 
-impl<C: Clock> Lanes<C> {
+impl<C: Clock> InFlight<C> {
     pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, clock: C, worker: u32, seed: u64) -> Self {
         let connections = plan.connections as usize;
         let count = connections * plan.in_flight as usize;
-        // Neighbouring lanes belong to different sessions, so that all of them are used early.
-        let lanes = (0..count).map(|i| Lane { session: i % connections, ..Lane::default() }).collect();
+        // Neighbouring slots belong to different sessions, so that all of them are used early.
+        let slots = (0..count).map(|i| Slot { session: i % connections, ..Slot::default() }).collect();
         let last_ns = clock.now_ns();
         Self {
             open_loop: plan.is_open_loop(),
             start_ns: last_ns,
-            lanes,
+            slots,
             free: (0..count).map(|i| (i, 0)).collect(),
             in_flight: 0,
             again: Vec::new(),
@@ -196,7 +196,7 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    /// Sets the start of the phase. All lanes are free from then on.
+    /// Sets the start of the phase. All slots are free from then on.
     pub(super) fn begin(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.free.iter_mut().for_each(|(_, since)| *since = start_ns);
@@ -213,14 +213,14 @@ impl<C: Clock> Lanes<C> {
         self.together = false;
     }
 
-    pub(super) fn token(&self, lane: usize) -> Token {
-        Token(u64::from(self.lanes[lane].generation) << 32 | lane as u64)
+    pub(super) fn token(&self, slot: usize) -> Token {
+        Token(u64::from(self.slots[slot].generation) << 32 | slot as u64)
     }
 
-    /// Marks a lane as sent.
+    /// Marks a slot as sent.
     #[inline]
-    pub(super) fn sent(&mut self, lane: usize, now_ns: u64) {
-        let s = &mut self.lanes[lane];
+    pub(super) fn sent(&mut self, slot: usize, now_ns: u64) {
+        let s = &mut self.slots[slot];
         s.generation = s.generation.wrapping_add(1);
         s.in_flight = true;
         s.tries += 1;
@@ -237,7 +237,7 @@ impl<C: Clock> Lanes<C> {
         self.next_timeout_ns = self.next_timeout_ns.min(now_ns.saturating_add(self.plan.timeout_ns));
     }
 
-    /// The lane that has been free longest, moved to the front. If all lanes rest, the one whose rest ends first.
+    /// The slot that has been free longest, moved to the front. If all slots rest, the one whose rest ends first.
     pub(super) fn rested(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         let front = self.free.front().copied()?;
         if front.1 <= now_ns {
@@ -248,7 +248,7 @@ impl<C: Clock> Lanes<C> {
         self.free.front().copied()
     }
 
-    /// A lane that sends again and whose time has come.
+    /// A slot that sends again and whose time has come.
     #[inline]
     pub(super) fn next_again(&mut self) -> Option<usize> {
         if self.again.is_empty() {
@@ -258,8 +258,8 @@ impl<C: Clock> Lanes<C> {
         Some(self.again.swap_remove(position).0)
     }
 
-    fn release(&mut self, lane: usize, now_ns: u64) {
-        self.free.push_back((lane, now_ns));
+    fn release(&mut self, slot: usize, now_ns: u64) {
+        self.free.push_back((slot, now_ns));
     }
 
     /// Gives up operations in flight that have timed out, and lists them for their sessions.
@@ -268,52 +268,52 @@ impl<C: Clock> Lanes<C> {
             return;
         }
         self.next_timeout_ns = u64::MAX;
-        for lane in 0..self.lanes.len() {
-            if !self.lanes[lane].in_flight {
+        for slot in 0..self.slots.len() {
+            if !self.slots[slot].in_flight {
                 continue;
             }
-            let deadline = self.lanes[lane].tried_ns.saturating_add(self.plan.timeout_ns);
+            let deadline = self.slots[slot].tried_ns.saturating_add(self.plan.timeout_ns);
             if deadline > now_ns {
                 self.next_timeout_ns = self.next_timeout_ns.min(deadline);
                 continue;
             }
-            abandon.push((self.lanes[lane].session, self.token(lane)));
-            self.lanes[lane].in_flight = false;
+            abandon.push((self.slots[slot].session, self.token(slot)));
+            self.slots[slot].in_flight = false;
             self.in_flight -= 1;
-            self.recorder.ops[self.lanes[lane].task.recipe].timed_out += 1;
-            self.fail(lane, now_ns, OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout"));
+            self.recorder.ops[self.slots[slot].task.recipe].timed_out += 1;
+            self.fail(slot, now_ns, OpError::new(ErrorKind::OutcomeUnknown, "no answer within the timeout"));
         }
     }
 
     /// Counts operations that are still in flight as unfinished, with their age, and drops them.
-    pub(super) fn censor_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
-        let waiting: Vec<usize> = self.again.drain(..).map(|(lane, _)| lane).collect();
-        for lane in 0..self.lanes.len() {
+    pub(super) fn count_unfinished_in_flight(&mut self, now_ns: u64, abandon: &mut Vec<(usize, Token)>) {
+        let waiting: Vec<usize> = self.again.drain(..).map(|(slot, _)| slot).collect();
+        for slot in 0..self.slots.len() {
             // The last try of an operation that waits for a retry was not applied.
             let mut done = Some(false);
-            if self.lanes[lane].in_flight {
-                done = self.lost(lane);
-                abandon.push((self.lanes[lane].session, self.token(lane)));
-                self.lanes[lane].in_flight = false;
+            if self.slots[slot].in_flight {
+                done = self.lost(slot);
+                abandon.push((self.slots[slot].session, self.token(slot)));
+                self.slots[slot].in_flight = false;
                 self.in_flight -= 1;
-                if self.lanes[lane].stage != Stage::Look {
-                    self.recorder.ops[self.lanes[lane].task.recipe].unfinished_sent += 1;
+                if self.slots[slot].stage != Stage::Look {
+                    self.recorder.ops[self.slots[slot].task.recipe].unfinished_sent += 1;
                 }
-            } else if !waiting.contains(&lane) {
+            } else if !waiting.contains(&slot) {
                 continue;
             }
-            self.end_write(lane, done);
-            let earlier = std::mem::take(&mut self.lanes[lane].earlier);
-            let s = &self.lanes[lane];
+            self.end_write(slot, done);
+            let earlier = std::mem::take(&mut self.slots[slot].earlier);
+            let s = &self.slots[slot];
             self.recorder.ops[s.task.recipe].documents += u64::from(earlier.documents);
             let (recipe, age) = (s.task.recipe, now_ns.saturating_sub(s.scheduled_ns));
-            self.censor(recipe, age);
-            self.release(lane, now_ns);
+            self.count_unfinished(recipe, age);
+            self.release(slot, now_ns);
         }
     }
 
     /// Counts one operation that was scheduled `age_ns` ago and has not ended.
-    pub(super) fn censor(&mut self, recipe: usize, age_ns: u64) {
+    pub(super) fn count_unfinished(&mut self, recipe: usize, age_ns: u64) {
         let tally = &mut self.recorder.ops[recipe];
         tally.unfinished += 1;
         record(&mut tally.response, age_ns);
@@ -322,37 +322,37 @@ impl<C: Clock> Lanes<C> {
 
     /// Fails an operation for good, or retries it.
     #[cold]
-    fn fail(&mut self, lane: usize, now_ns: u64, error: OpError) {
-        let s = &mut self.lanes[lane];
+    fn fail(&mut self, slot: usize, now_ns: u64, error: OpError) {
+        let s = &mut self.slots[slot];
         let recipe = s.task.recipe;
         self.recorder.ops[recipe].conflicts += u64::from(error.kind == ErrorKind::Aborted);
-        if matches!(error.kind, ErrorKind::Temporary | ErrorKind::Aborted) && self.may_try_again(lane) {
-            return self.try_again(lane, now_ns);
+        if matches!(error.kind, ErrorKind::Temporary | ErrorKind::Aborted) && self.may_try_again(slot) {
+            return self.try_again(slot, now_ns);
         }
-        let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(lane) } else { Some(false) };
-        self.end_write(lane, done);
-        let earlier = std::mem::take(&mut self.lanes[lane].earlier);
-        self.count_failed(lane, now_ns, &earlier, error.kind);
-        self.note_no_answer(lane, Some(error.kind));
+        let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(slot) } else { Some(false) };
+        self.end_write(slot, done);
+        let earlier = std::mem::take(&mut self.slots[slot].earlier);
+        self.count_failed(slot, now_ns, &earlier, error.kind);
+        self.note_no_answer(slot, Some(error.kind));
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         self.end_load(&message, error.kind);
         self.remember(message);
-        let at_once = now_ns.saturating_sub(self.lanes[lane].tried_ns) < REST_NS;
+        let at_once = now_ns.saturating_sub(self.slots[slot].tried_ns) < REST_NS;
         let rests = !self.open_loop && error.kind == ErrorKind::Temporary && at_once;
-        self.release(lane, if rests { now_ns + REST_NS } else { now_ns });
+        self.release(slot, if rests { now_ns + REST_NS } else { now_ns });
     }
 
     /// Whether a write that will get no answer was applied: unknown, unless it has only read so far or is never
     /// committed.
-    fn lost(&self, lane: usize) -> Option<bool> {
-        let s = &self.lanes[lane];
+    fn lost(&self, slot: usize) -> Option<bool> {
+        let s = &self.slots[slot];
         if s.stage == Stage::Look || s.task.rolls_back { Some(false) } else { None }
     }
 
     /// Records what a request of a followed document did. A write may have taken effect at its first try, a read was
     /// answered at its last one.
-    fn see(&mut self, lane: usize, did: Did, answered: bool) {
-        let s = &self.lanes[lane];
+    fn see(&mut self, slot: usize, did: Did, answered: bool) {
+        let s = &self.slots[slot];
         let sent_ns = if let Did::Read(_) = did { s.tried_ns } else { s.requested_ns };
         self.seen.add(HistoryOperation {
             collection: self.plan.recipes[s.task.recipe].label.collection as u32,
@@ -366,18 +366,18 @@ impl<C: Clock> Lanes<C> {
 
     /// Whether the document of a single operation is followed.
     #[inline]
-    fn is_followed(&self, lane: usize) -> bool {
+    fn is_followed(&self, slot: usize) -> bool {
         let Some(followed) = &self.plan.followed else { return false };
-        let task = &self.lanes[lane].task;
+        let task = &self.slots[slot].task;
         task.documents <= 1 && followed.has(self.plan.recipes[task.recipe].label.collection, task.index)
     }
 
     /// Records how a write of a followed document ended, unless it was not done.
-    fn see_write(&mut self, lane: usize, done: Option<bool>) {
-        if done == Some(false) || !self.is_followed(lane) {
+    fn see_write(&mut self, slot: usize, done: Option<bool>) {
+        if done == Some(false) || !self.is_followed(slot) {
             return;
         }
-        let s = &self.lanes[lane];
+        let s = &self.slots[slot];
         let version = s.task.version;
         let did = match self.plan.recipes[s.task.recipe].label.kind {
             OpKind::Upsert | OpKind::Replace => Did::Wrote(version),
@@ -385,35 +385,35 @@ impl<C: Clock> Lanes<C> {
             OpKind::Delete => Did::Deleted,
             _ => return,
         };
-        self.see(lane, did, done.is_some());
+        self.see(slot, did, done.is_some());
     }
 
     /// Records which version a read of a followed document found.
-    fn see_read(&mut self, lane: usize, reply: &Reply<'_>) {
-        let Some(body) = reply.body.filter(|_| self.is_followed(lane)) else { return };
-        let task = self.lanes[lane].task;
+    fn see_read(&mut self, slot: usize, reply: &Reply<'_>) {
+        let Some(body) = reply.body.filter(|_| self.is_followed(slot)) else { return };
+        let task = self.slots[slot].task;
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         let found = match documents.version_of(task.index, body, &mut self.scratch) {
             Ok(version) => Content::Version(version),
             Err(_) => Content::Foreign,
         };
-        self.lanes[lane].looked = Some(found);
-        self.see(lane, Did::Read(found), true);
+        self.slots[slot].looked = Some(found);
+        self.see(slot, Did::Read(found), true);
     }
 
     /// Tells the ledger how a write ended, which is the same for all documents of its batch.
     #[inline]
-    fn end_write(&mut self, lane: usize, done: Option<bool>) {
+    fn end_write(&mut self, slot: usize, done: Option<bool>) {
         if self.plan.followed.is_some() {
-            self.see_write(lane, done);
+            self.see_write(slot, done);
         }
-        let s = &self.lanes[lane];
+        let s = &self.slots[slot];
         if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
             return;
         }
         let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
         if !s.more.steps.is_empty() {
-            return self.end_steps(lane, done, &[]);
+            return self.end_steps(slot, done, &[]);
         }
         match s.task.documents {
             1 => self.endings.push(of(s.task.index)),
@@ -423,8 +423,8 @@ impl<C: Clock> Lanes<C> {
 
     /// Tells the ledger how the writes of a transaction ended. `found`: the documents of each step, if it was answered; a
     /// write that found none has changed nothing.
-    fn end_steps(&mut self, lane: usize, done: Option<bool>, found: &[u32]) {
-        let s = &self.lanes[lane];
+    fn end_steps(&mut self, slot: usize, done: Option<bool>, found: &[u32]) {
+        let s = &self.slots[slot];
         let done = if s.task.rolls_back { Some(false) } else { done };
         for (at, step) in s.more.steps.iter().enumerate() {
             if self.plan.recipe(step.recipe).label.kind.writes() {
@@ -434,17 +434,17 @@ impl<C: Clock> Lanes<C> {
         }
     }
 
-    fn may_try_again(&self, lane: usize) -> bool {
-        self.lanes[lane].tries < self.plan.retry.tries
+    fn may_try_again(&self, slot: usize) -> bool {
+        self.slots[slot].tries < self.plan.retry.tries
     }
 
     /// Schedules another try of the operation, after a wait with full jitter.
-    fn try_again(&mut self, lane: usize, now_ns: u64) {
-        let s = &self.lanes[lane];
+    fn try_again(&mut self, slot: usize, now_ns: u64) {
+        let s = &self.slots[slot];
         let bound = longest_wait(self.plan.retry.backoff.ns(), s.tries, self.plan.retry.cap.ns());
         let wait = self.rng.below(bound.max(1));
         self.recorder.ops[s.task.recipe].retries += 1;
-        self.again.push((lane, now_ns.saturating_add(wait)));
+        self.again.push((slot, now_ns.saturating_add(wait)));
     }
 
     /// Ends a load that left documents out, and says why: nothing can be measured on it.
@@ -463,14 +463,14 @@ impl<C: Clock> Lanes<C> {
     }
 
     #[inline]
-    fn succeed(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
-        let s = &self.lanes[lane];
+    fn succeed(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
+        let s = &self.slots[slot];
         let recipe = s.task.recipe;
         let kind = self.plan.recipes[recipe].label.kind;
         if self.watched && (kind == OpKind::Read || s.stage == Stage::Look) {
-            self.see_read(lane, reply);
+            self.see_read(slot, reply);
         }
-        let s = &mut self.lanes[lane];
+        let s = &mut self.slots[slot];
         if s.stage == Stage::Look {
             match reply.revision {
                 Some(revision) => {
@@ -478,28 +478,28 @@ impl<C: Clock> Lanes<C> {
                     s.revision.extend_from_slice(revision);
                     s.stage = Stage::Swap;
                     s.tries = 0;
-                    self.again.push((lane, now_ns));
+                    self.again.push((slot, now_ns));
                 }
-                None => self.fail(lane, now_ns, OpError::new(ErrorKind::Failed, "the read returned no revision")),
+                None => self.fail(slot, now_ns, OpError::new(ErrorKind::Failed, "the read returned no revision")),
             }
             return;
         }
         if !reply.rejects.is_empty() {
-            return self.reject(lane, now_ns, reply);
+            return self.reject(slot, now_ns, reply);
         }
         let in_part = s.earlier.first.is_some();
         if self.watched {
             match reply.steps {
-                [] => self.end_write(lane, Some(true)),
-                found if self.plan.ledger => self.end_steps(lane, Some(true), found),
+                [] => self.end_write(slot, Some(true)),
+                found if self.plan.ledger => self.end_steps(slot, Some(true), found),
                 _ => {}
             }
         }
-        let s = &mut self.lanes[lane];
+        let s = &mut self.slots[slot];
         if in_part {
             s.earlier.documents += reply.documents;
             self.recorder.ops[recipe].bytes_read += reply.bytes;
-            return self.fail_in_part(lane, now_ns);
+            return self.fail_in_part(slot, now_ns);
         }
         let asked = s.task.documents;
         let earlier = std::mem::take(&mut s.earlier);
@@ -510,11 +510,11 @@ impl<C: Clock> Lanes<C> {
             OpKind::BulkRead | OpKind::BulkDelete => documents >= asked,
             // Only `rows` says how many it must have.
             OpKind::Query => true,
-            OpKind::Transaction => self.found_by_steps(lane, reply.steps),
+            OpKind::Transaction => self.found_by_steps(slot, reply.steps),
             _ => documents > 0 || kind.writes(),
         };
-        let is_new = if found { 0 } else { self.is_of_new(lane) };
-        let tally = self.answered(lane, now_ns);
+        let is_new = if found { 0 } else { self.is_of_new(slot) };
+        let tally = self.answered(slot, now_ns);
         if found {
             tally.succeeded += 1
         } else {
@@ -526,30 +526,30 @@ impl<C: Clock> Lanes<C> {
             tally.checked += 1;
             if !rows.allows(documents.into()) {
                 tally.wrong += 1;
-                self.wrong_rows(self.lanes[lane].task, documents, rows);
+                self.wrong_rows(self.slots[slot].task, documents, rows);
             }
         }
-        if self.lanes[lane].task.check {
-            self.check(lane, reply);
+        if self.slots[slot].task.check {
+            self.check(slot, reply);
         }
         if !reply.steps.is_empty() {
-            self.check_rows_of_steps(lane, reply.steps);
+            self.check_rows_of_steps(slot, reply.steps);
         }
         if self.watched {
-            self.note_answer(lane, found, reply);
-            if let Some(floor) = self.lanes[lane].floor {
-                self.follow(lane, floor, reply);
+            self.note_answer(slot, found, reply);
+            if let Some(floor) = self.slots[slot].floor {
+                self.follow(slot, floor, reply);
             }
-            if !self.lanes[lane].floors.is_empty() {
-                self.follow_bulk(lane, reply);
+            if !self.slots[slot].floors.is_empty() {
+                self.follow_bulk(slot, reply);
             }
         }
-        self.release(lane, now_ns);
+        self.release(slot, now_ns);
     }
 
     /// Tells the ledger which version a read found.
-    fn follow(&mut self, lane: usize, floor: Floor, reply: &Reply<'_>) {
-        let task = self.lanes[lane].task;
+    fn follow(&mut self, slot: usize, floor: Floor, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
         let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
         let Some(body) = reply.body else { return };
         let found = match documents.version_of(task.index, body, &mut self.scratch) {
@@ -560,8 +560,8 @@ impl<C: Clock> Lanes<C> {
     }
 
     /// Tells the ledger which versions a bulk read found. Each document was read between the send and the answer.
-    fn follow_bulk(&mut self, lane: usize, reply: &Reply<'_>) {
-        let s = &self.lanes[lane];
+    fn follow_bulk(&mut self, slot: usize, reply: &Reply<'_>) {
+        let s = &self.slots[slot];
         let documents = self.catalog.get(self.plan.recipes[s.task.recipe].label.collection);
         let Some(rows) = reply.rows else { return };
         self.rows.clear();
@@ -579,8 +579,8 @@ impl<C: Clock> Lanes<C> {
     }
 
     /// Tells the ledger how each document of a bulk write ended, when some of them failed.
-    fn end_items(&mut self, lane: usize, rejects: &[Reject], retries: bool) {
-        let s = &self.lanes[lane];
+    fn end_items(&mut self, slot: usize, rejects: &[Reject], retries: bool) {
+        let s = &self.slots[slot];
         if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
             return;
         }
@@ -599,49 +599,49 @@ impl<C: Clock> Lanes<C> {
     /// items failed for good, or no tries are left, the operation counts as failed, once, with the kind of the first
     /// failure.
     #[cold]
-    fn reject(&mut self, lane: usize, now_ns: u64, reply: &Reply<'_>) {
-        let task = self.lanes[lane].task;
+    fn reject(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
+        let task = self.slots[slot].task;
         let recipe = &self.plan.recipes[task.recipe];
         let (name, documents) = (recipe.label.name.clone(), self.catalog.get(recipe.label.collection).clone());
         let for_now = |reject: &&Reject| reject.error.kind == ErrorKind::Temporary;
         let again = reply.rejects.iter().filter(for_now).count();
-        let retries = again > 0 && self.may_try_again(lane);
+        let retries = again > 0 && self.may_try_again(slot);
         let for_good = || reply.rejects.iter().filter(|r| !(retries && for_now(r)));
         for reject in for_good() {
             self.remember(format!("{name}: {}", reject.error));
         }
         if let Some(first) = for_good().next() {
             let mut key = Vec::new();
-            documents.write_key(self.lanes[lane].index_of(first.item), &mut key);
+            documents.write_key(self.slots[slot].index_of(first.item), &mut key);
             let message = format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error);
             self.end_load(&message, first.error.kind);
         }
-        self.end_items(lane, reply.rejects, retries);
-        let s = &mut self.lanes[lane];
+        self.end_items(slot, reply.rejects, retries);
+        let s = &mut self.slots[slot];
         s.earlier.documents += reply.documents;
         s.earlier.rejected += for_good().count() as u64;
         s.earlier.first = s.earlier.first.or_else(|| for_good().next().map(|reject| reject.error.kind));
         // Counts the bytes that this part read, whatever becomes of the rest.
         self.recorder.ops[task.recipe].bytes_read += reply.bytes;
         if retries {
-            let s = &mut self.lanes[lane];
+            let s = &mut self.slots[slot];
             let items: Vec<u64> = reply.rejects.iter().filter(for_now).map(|r| s.index_of(r.item)).collect();
             s.more.indexes = items;
-            return self.try_again(lane, now_ns);
+            return self.try_again(slot, now_ns);
         }
-        self.fail_in_part(lane, now_ns);
+        self.fail_in_part(slot, now_ns);
     }
 
     /// Ends a bulk operation that has failed in part, after its last try.
-    fn fail_in_part(&mut self, lane: usize, now_ns: u64) {
-        let earlier = std::mem::take(&mut self.lanes[lane].earlier);
-        self.count_failed(lane, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
-        self.release(lane, now_ns);
+    fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
+        let earlier = std::mem::take(&mut self.slots[slot].earlier);
+        self.count_failed(slot, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
+        self.release(slot, now_ns);
     }
 
     /// Counts a failed operation, with the results of its items in earlier tries.
-    fn count_failed(&mut self, lane: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
-        let s = &self.lanes[lane];
+    fn count_failed(&mut self, slot: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
+        let s = &self.slots[slot];
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.failed[kind as usize] += 1;
         tally.documents += u64::from(earlier.documents);
@@ -651,8 +651,8 @@ impl<C: Clock> Lanes<C> {
 
     /// Records the times of an operation that was answered now, and returns its tally.
     #[inline]
-    fn answered(&mut self, lane: usize, now_ns: u64) -> &mut Tally {
-        let s = &self.lanes[lane];
+    fn answered(&mut self, slot: usize, now_ns: u64) -> &mut Tally {
+        let s = &self.slots[slot];
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.answered_at.at(now_ns.saturating_sub(self.start_ns));
         record(&mut tally.service, now_ns - s.sent_ns);
@@ -702,24 +702,24 @@ impl<C: Clock> Lanes<C> {
     }
 }
 
-impl<C: Clock> Completions for Lanes<C> {
+impl<C: Clock> Completions for InFlight<C> {
     #[inline]
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
-        let lane = (token.0 & 0xffff_ffff) as usize;
+        let slot = (token.0 & 0xffff_ffff) as usize;
         let generation = (token.0 >> 32) as u32;
-        if !self.lanes.get(lane).is_some_and(|s| s.in_flight && s.generation == generation) {
+        if !self.slots.get(slot).is_some_and(|s| s.in_flight && s.generation == generation) {
             return;
         }
         let now = if self.together { self.last_ns } else { self.now() };
-        self.lanes[lane].in_flight = false;
+        self.slots[slot].in_flight = false;
         self.in_flight -= 1;
         self.idle = false;
         match result {
-            Ok(reply) => self.succeed(lane, now, &reply),
-            Err(error) if error.kind == ErrorKind::NotFound || self.is_there_already(lane, error.kind) => {
-                self.miss(lane, now);
+            Ok(reply) => self.succeed(slot, now, &reply),
+            Err(error) if error.kind == ErrorKind::NotFound || self.is_there_already(slot, error.kind) => {
+                self.miss(slot, now);
             }
-            Err(error) => self.fail(lane, now, error),
+            Err(error) => self.fail(slot, now, error),
         }
     }
 
@@ -729,26 +729,26 @@ impl<C: Clock> Completions for Lanes<C> {
     }
 }
 
-impl<C: Clock> Lanes<C> {
+impl<C: Clock> InFlight<C> {
     /// Counts an operation whose document does not exist, or exists already (`insert` of a trace).
-    fn miss(&mut self, lane: usize, now_ns: u64) {
-        let s = &self.lanes[lane];
+    fn miss(&mut self, slot: usize, now_ns: u64) {
+        let s = &self.slots[slot];
         let kind = self.plan.recipes[s.task.recipe].label.kind;
         debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
         if let Some(floor) = s.floor {
             self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
         }
         let looks = matches!(kind, OpKind::Read | OpKind::Replace | OpKind::CompareAndSwap | OpKind::Delete);
-        if looks && self.is_followed(lane) {
-            self.see(lane, Did::Read(Content::Nothing), true);
+        if looks && self.is_followed(slot) {
+            self.see(slot, Did::Read(Content::Nothing), true);
         }
-        self.end_write(lane, Some(false));
-        let is_new = self.is_of_new(lane);
-        let tally = self.answered(lane, now_ns);
+        self.end_write(slot, Some(false));
+        let is_new = self.is_of_new(slot);
+        let tally = self.answered(slot, now_ns);
         tally.missed += 1;
         tally.missed_new += is_new;
-        self.note_no_answer(lane, None);
-        self.release(lane, now_ns);
+        self.note_no_answer(slot, None);
+        self.release(slot, now_ns);
     }
 }
 

@@ -8,12 +8,12 @@ use futures_util::task::AtomicWaker;
 
 /// The places that were woken since they were last taken, and the waker to notify.
 #[derive(Default)]
-pub struct Bells {
-    rung: Mutex<Vec<usize>>,
+pub struct WokenSlots {
+    woken: Mutex<Vec<usize>>,
     session: AtomicWaker,
 }
 
-impl Bells {
+impl WokenSlots {
     /// Sets the waker to notify. Call it before [`take`](Self::take), so that nothing is missed in between.
     pub fn listen(&self, waker: &Waker) {
         self.session.register(waker);
@@ -22,43 +22,43 @@ impl Bells {
     /// Replaces the contents of `turn` with the places that were woken.
     pub fn take(&self, turn: &mut Vec<usize>) {
         turn.clear();
-        std::mem::swap(turn, &mut *self.rung.lock().unwrap_or_else(PoisonError::into_inner));
+        std::mem::swap(turn, &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A bell for this place.
-    pub fn bell(self: &Arc<Self>, place: usize) -> Arc<Bell> {
-        Arc::new(Bell { place, rung: AtomicBool::new(false), bells: Arc::clone(self) })
+    /// The waker of this place.
+    pub fn waker(self: &Arc<Self>, place: usize) -> Arc<SlotWaker> {
+        Arc::new(SlotWaker { place, woken: AtomicBool::new(false), slots: Arc::clone(self) })
     }
 }
 
 /// Wakes the session for one place, so that a poll looks only at places where something happened.
-pub struct Bell {
+pub struct SlotWaker {
     place: usize,
-    rung: AtomicBool,
-    bells: Arc<Bells>,
+    woken: AtomicBool,
+    slots: Arc<WokenSlots>,
 }
 
-impl Bell {
+impl SlotWaker {
     /// Whether something happened that no poll has looked at yet.
-    pub fn is_rung(&self) -> bool {
-        self.rung.load(Ordering::Acquire)
+    pub fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
     }
 
-    /// Called when a poll looks at the place: later wakes ring again.
-    pub fn quiet(&self) {
-        self.rung.store(false, Ordering::Release);
+    /// Called when a poll looks at the place: later wake-ups notify the session again.
+    pub fn reset(&self) {
+        self.woken.store(false, Ordering::Release);
     }
 }
 
-impl Wake for Bell {
+impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            self.bells.rung.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
-            self.bells.session.wake();
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            self.slots.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
+            self.slots.session.wake();
         }
     }
 }

@@ -200,7 +200,7 @@ fn a_collection_of_yours_in_mongodb_gets_documents_as_they_are() {
 }
 
 #[test]
-fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
+fn mongodb_s_own_types_go_from_one_existing_collection_to_another() {
     let server = Server::start("nx-27017");
     let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
     let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();
@@ -224,9 +224,14 @@ fn mongodb_s_own_types_go_from_one_collection_of_yours_to_another() {
 
     // If some keys are numbers and others texts, one type would be left out.
     insert("mixed", vec![doc! { "_id": 1 }, doc! { "_id": "a" }]);
-    let done = cli.run_args(&["copy", &url, "mixed.jsonl", "--from-collection", "mixed"]);
-    assert!(done.code == 2 && done.err.contains("several types"), "{done:?}");
-    assert!(!cli.path("mixed.jsonl").exists());
+    insert("switches", vec![doc! { "_id": true }]);
+    for (name, told) in
+        [("mixed", "have several types: the first is int, the last string"), ("switches", "have the type bool")]
+    {
+        let done = cli.run_args(&["copy", &url, "refused.jsonl", "--from-collection", name]);
+        assert!(done.code == 2 && done.err.contains(told), "{done:?}");
+        assert!(!cli.path("refused.jsonl").exists());
+    }
 }
 
 /// Sends an HTTP request, and returns the answer, or null if nothing is there.

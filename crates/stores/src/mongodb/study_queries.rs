@@ -7,7 +7,7 @@ use storebench_engine::store::{Batch, ErrorKind, OpError};
 use super::bson::{self, DOCUMENT};
 use super::commands::Builder;
 use super::encode;
-use crate::asked::{Template, only_member};
+use crate::study_queries::{Template, only_member};
 
 /// The command of a query as JSON, cut at its parameters: `{"aggregate": […]}` or `{"find": {…}}`.
 pub(super) fn template(text: &str, values: Batch<'_>) -> Result<Template, OpError> {

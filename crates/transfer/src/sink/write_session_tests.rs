@@ -8,7 +8,7 @@ use crate::records::Origin;
 use crate::session::{self, SessionRequest};
 
 /// The state after a request with ten records, of which some were rejected.
-fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Lanes<'_>) -> T) -> T {
+fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(WriteSession<'_>) -> T) -> T {
     let memory = MemoryStore::new();
     let store: &dyn AnyStore = &memory;
     let layout = CollectionLayout {
@@ -25,30 +25,34 @@ fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(Lanes<'_>) -> T) ->
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = SessionRequest { durability, access: options.access, in_flight: 8 };
     let (session, clock) = runtime.block_on(session::open_again(store, &request)).unwrap();
-    let mut lanes = Lanes::new(store, session, clock, &options, false);
+    let mut write_session = WriteSession::new(store, session, clock, &options, false);
     let mut records = Records::new();
     (0..10).for_each(|n| records.push(&format!("k{n}"), b"{}", Origin::default()));
-    lanes.window = 2.0;
-    lanes.batches.push(Some(Batch { ended: Ended { records, ..Ended::default() }, pieces: 1, verb: Verb::Upsert }));
+    write_session.window = 2.0;
+    write_session.batches.push(Some(Batch {
+        ended: Ended { records, ..Ended::default() },
+        pieces: 1,
+        verb: RecordOp::Upsert,
+    }));
     let rejects: Vec<Reject> =
         rejects.iter().map(|(item, kind)| Reject { item: *item, error: OpError::new(*kind, "so") }).collect();
     let written = 10 - rejects.len() as u32;
     let piece = Piece::of(0, Part::All, Step::Over);
     let reply = OwnedReply::documents(written).rejects(rejects);
-    lanes.measure(&piece, OpKind::BulkUpsert, 0, &Ok(reply.clone()));
-    lanes.written(piece, &reply).unwrap();
-    see(lanes)
+    write_session.measure(&piece, OpKind::BulkUpsert, 0, &Ok(reply.clone()));
+    write_session.written(piece, &reply).unwrap();
+    see(write_session)
 }
 
 fn window_after(rejects: &[(usize, ErrorKind)]) -> f64 {
-    after(rejects, |lanes| lanes.window)
+    after(rejects, |write_session| write_session.window)
 }
 
 #[test]
 fn what_was_rejected_is_not_measured_as_written() {
-    let measured = after(&[(1, ErrorKind::Temporary), (8, ErrorKind::Refused)], |mut lanes| {
+    let measured = after(&[(1, ErrorKind::Temporary), (8, ErrorKind::Refused)], |mut write_session| {
         let mut requests = Vec::new();
-        lanes.requests(&mut requests);
+        write_session.requests(&mut requests);
         requests.iter().map(|request| (request.records, request.bytes)).collect::<Vec<_>>()
     });
     assert_eq!(measured, [(8, 8 * "k0{}".len() as u64)]);

@@ -15,7 +15,7 @@ fn times(factor: f64) -> String {
 }
 
 /// A table for each measured phase that has resource figures.
-pub fn resources_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
+pub fn resource_tables(result: &RunResult) -> Vec<ConfigurationsTable> {
     let phases = result.measured_phases().filter(|p| p.resources.is_some());
     let names: IndexSet<&str> = phases.map(|phase| phase.name.as_str()).collect();
     names.into_iter().filter_map(|phase| table(result, phase)).collect()

@@ -19,7 +19,7 @@ use crate::verbs;
 
 /// A message or the progress of a running call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum CallEvent {
     /// A message for the user.
     Message(String),
     /// The progress of the current step.
@@ -102,7 +102,7 @@ struct Call {
     out: String,
     interrupter: Interrupter,
     provided: Provided,
-    tell: Box<dyn Fn(Told)>,
+    tell: Box<dyn Fn(CallEvent)>,
 }
 
 thread_local! {
@@ -111,7 +111,12 @@ thread_local! {
 
 /// Runs a verb on this thread. `args` are the command-line arguments without the program name. Calls `tell` on this
 /// thread.
-pub fn call(args: &[String], interrupter: &Interrupter, provided: Provided, tell: impl Fn(Told) + 'static) -> Outcome {
+pub fn call(
+    args: &[String],
+    interrupter: &Interrupter,
+    provided: Provided,
+    tell: impl Fn(CallEvent) + 'static,
+) -> Outcome {
     let parsed = match Args::try_parse_from(std::iter::once("storebench").chain(args.iter().map(String::as_str))) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -156,7 +161,7 @@ pub(crate) fn print(text: &str) -> bool {
 }
 
 /// Reports a message or progress to the caller. Returns whether there is a caller.
-pub(crate) fn tell(told: impl FnOnce() -> Told) -> bool {
+pub(crate) fn tell(told: impl FnOnce() -> CallEvent) -> bool {
     CALL.with(|call| call.borrow().as_ref().map(|call| (call.tell)(told())).is_some())
 }
 
@@ -199,7 +204,7 @@ mod tests {
         let args = words(&format!("bench null: --docs 1000 --warm-up 0s --duration 60s --json --out {out}"));
         let (send, told) = std::sync::mpsc::channel();
         let done = call(&args, &interrupter, Provided::default(), move |told| {
-            if matches!(&told, Told::Progress { what, .. } if what == "bench" || what == "measure") {
+            if matches!(&told, CallEvent::Progress { what, .. } if what == "bench" || what == "measure") {
                 inner.interrupt();
             }
             let _ = send.send(told);
@@ -210,8 +215,8 @@ mod tests {
         let shares: Vec<f64> = told
             .iter()
             .filter_map(|told| match told {
-                Told::Progress { share, .. } => share,
-                Told::Message(_) => None,
+                CallEvent::Progress { share, .. } => share,
+                CallEvent::Message(_) => None,
             })
             .collect();
         assert!(!shares.is_empty() && shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");

@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Like `cpulimit`, stops the process for nine tenths of every 50 ms.
 #[test]
-fn a_squeezed_client_does_not_call_its_figures_valid() {
+fn a_starved_client_does_not_call_its_figures_valid() {
     for args in [
         "bench memory: --docs 2k --rate 5000 --duration 4s --warm-up 0s --json --quiet",
-        "bench sqlite:squeezed.db --docs 2k --duration 4s --warm-up 0s --json --quiet",
+        "bench sqlite:starved.db --docs 2k --duration 4s --warm-up 0s --json --quiet",
     ] {
         let cli = Cli::new();
         let args: Vec<&str> = args.split(' ').collect();

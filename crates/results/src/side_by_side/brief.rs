@@ -520,7 +520,7 @@ mod tests {
             trial.phases.remove(0);
             trial.database_kept = true;
         }
-        let tables = super::super::configurations_beside(&fixture::concluded(run));
+        let tables = super::super::configuration_tables(&fixture::concluded(run));
         let load = &tables[0];
         let cells: Vec<&str> = load.table.rows[1].iter().skip(2).map(|cell| &cell.text[..]).collect();
         assert!(cells.iter().filter(|cell| **cell == "kept").count() >= 4, "{cells:?}");

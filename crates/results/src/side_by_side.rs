@@ -17,7 +17,7 @@ use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 pub use brief::{BriefTable, brief_table};
 pub use brief::{Panel, PanelRow, Span, figures_of_answer, panels, spans};
 pub use operations::operations;
-pub use resources::resources_beside;
+pub use resources::resource_tables;
 
 /// The configurations in one phase.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub struct ConfigurationsTable {
 }
 
 /// The tables of all measured phases. Empty if there is one configuration that was measured once.
-pub fn configurations_beside(result: &RunResult) -> Vec<ConfigurationsTable> {
+pub fn configuration_tables(result: &RunResult) -> Vec<ConfigurationsTable> {
     let configurations: Vec<&ConfigurationResult> =
         result.configurations.iter().filter(|configuration| configuration.trials + configuration.failed > 0).collect();
     if configurations.len() < 2 && result.plan.repeats < 2 {
