@@ -228,7 +228,7 @@ impl Cluster {
         all
     }
 
-    /// Makes the listing of a collection anew if anything has changed.
+    /// Lists a collection again if anything has changed.
     pub(super) fn list(&mut self, uid: u32) {
         let seqnos = self.active().map(|copy| copy.seqno).fold(0, u64::wrapping_add);
         let changes = (seqnos, self.revision, self.manifest_uid);
