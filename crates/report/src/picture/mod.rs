@@ -209,6 +209,7 @@ mod tests {
         load.sweep.curve.push(storebench_results::sweep::SweptValue { value: 100.0, ..last });
         let mut mixed = load.clone();
         (mixed.factor, mixed.figure) = ("phases.mixed.workers".into(), "mixed.throughput".into());
+        mixed.others.insert("phases.load.batch".into(), 1.into());
         // What the batches of the load change in `mixed` is not asked about.
         let beside = storebench_results::FactorSweep { figure: "mixed.throughput".into(), ..load.clone() };
         run.sweeps = vec![load, beside, mixed];
