@@ -221,16 +221,26 @@ fn mongodb_s_own_types_go_from_one_existing_collection_to_another() {
     client.run("shop", delete).unwrap();
     cli.run_args(&[&["copy", &url, &url], &from[..], &into].concat()).code(0);
     assert_eq!(found("copies"), Some(order));
+}
 
-    // If some keys are numbers and others texts, one type would be left out.
-    insert("mixed", vec![doc! { "_id": 1 }, doc! { "_id": "a" }]);
-    insert("switches", vec![doc! { "_id": true }]);
-    for (name, told) in
-        [("mixed", "have several types: the first is int, the last string"), ("switches", "have the type bool")]
-    {
-        let done = cli.run_args(&["copy", &url, "refused.jsonl", "--from-collection", name]);
-        assert!(done.code == 2 && done.err.contains(told), "{done:?}");
-        assert!(!cli.path("refused.jsonl").exists());
+/// If some keys are numbers and others texts, one type would be left out.
+#[test]
+fn mongodb_s_keys_that_cannot_be_copied_are_refused_by_type() {
+    for name in ["nx-27017", "ferretdb"] {
+        let server = Server::start(name);
+        let client = storebench_fakes::mongodb::Client::connect(&server.url).unwrap();
+        let insert = |name: &str, documents: Vec<Document>| client.insert("shop", name, documents).unwrap();
+        insert("mixed", vec![doc! { "_id": 1 }, doc! { "_id": "a" }]);
+        insert("switches", vec![doc! { "_id": true }]);
+        let cli = Cli::new();
+        let url = format!("{}/shop", server.url);
+        for (collection, told) in
+            [("mixed", "have several types: the first is int, the last string"), ("switches", "have the type bool")]
+        {
+            let done = cli.run_args(&["copy", &url, "refused.jsonl", "--from-collection", collection]);
+            assert!(done.code == 2 && done.err.contains(told), "{name}: {done:?}");
+            assert!(!cli.path("refused.jsonl").exists());
+        }
     }
 }
 
