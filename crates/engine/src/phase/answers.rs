@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::clock::Clock;
 use super::plan::PhasePlan;
-use super::slots::InFlight;
+use super::slots::Operations;
 use crate::measure::Answer;
 use crate::store::{ErrorKind, Reply};
 
@@ -53,7 +53,7 @@ impl PhasePlan {
     }
 }
 
-impl<C: Clock> InFlight<C> {
+impl<C: Clock> Operations<C> {
     /// Records what the operation of a slot was answered, if answers are compared.
     #[inline]
     pub(super) fn note_answer(&mut self, slot: usize, found: bool, reply: &Reply<'_>) {

@@ -2,13 +2,13 @@
 
 use super::clock::Clock;
 use super::maker::Task;
-use super::slots::{EXAMPLES, InFlight};
+use super::slots::{EXAMPLES, Operations};
 use crate::measure::Tally;
 use crate::store::{ErrorKind, OpKind, Reply};
 use storebench_documents::Documents;
 use storebench_study::workload::RowCount;
 
-impl<C: Clock> InFlight<C> {
+impl<C: Clock> Operations<C> {
     /// Counts an answer with a number of rows that the study does not allow.
     #[cold]
     pub(super) fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {

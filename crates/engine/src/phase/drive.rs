@@ -8,7 +8,7 @@ use super::host::{self, Host};
 use super::maker::Maker;
 use super::pin::pin;
 use super::plan::{Amount, PhasePlan, WorkerJob};
-use super::slots::InFlight;
+use super::slots::Operations;
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
 use crate::measure::{Answer, LedgerReads, Partial, WorkerUse};
@@ -158,6 +158,6 @@ fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<Re
     team.pass.wait();
     let (maker, arrivals) = made.map_err(|error| Box::new(WorkerReport::failed(number, error)))?;
     let start_ns = team.start.get().unwrap_or_default();
-    let slots = InFlight::new(Arc::clone(&plan), catalog, team.clock, number, seed);
-    Ok(WorkerCore::new(plan, number, maker, slots, arrivals, start_ns, interval_ns, team.stop, team.outbox))
+    let operations = Operations::new(Arc::clone(&plan), catalog, team.clock, number, seed);
+    Ok(WorkerCore::new(plan, number, maker, operations, arrivals, start_ns, interval_ns, team.stop, team.outbox))
 }

@@ -10,7 +10,7 @@ use super::clock::{Clock, FakeClock};
 use super::drive::WorkerReport;
 use super::maker::Maker;
 use super::plan::PhasePlan;
-use super::slots::InFlight;
+use super::slots::Operations;
 use super::stop::Stop;
 use super::team::Outbox;
 use super::worker::{Turn, Turns, Worker, WorkerCore};
@@ -175,7 +175,7 @@ fn simulate_study<S: Session>(
     let arrivals = plan.rate.as_ref().map(|(rate, arrival)| Arrivals::new(rate, *arrival, 0, 1, 1).unwrap());
     let (snapshots, received) = mpsc::channel();
     let (_give, spare) = mpsc::channel();
-    let slots = InFlight::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
+    let slots = Operations::new(Arc::clone(&plan), Arc::clone(&catalog), clock.clone(), 0, 1);
     let core = WorkerCore::new(
         Arc::clone(&plan),
         0,

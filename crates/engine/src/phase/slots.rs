@@ -112,7 +112,7 @@ pub(super) struct Fatal {
 }
 
 /// Everything that changes when an operation ends.
-pub(super) struct InFlight<C> {
+pub(super) struct Operations<C> {
     pub(super) plan: Arc<PhasePlan>,
     pub(super) catalog: Arc<Catalog>,
     pub clock: C,
@@ -158,7 +158,7 @@ pub(super) struct InFlight<C> {
     pub fatal: Option<Fatal>,
 }
 
-impl<C: Clock> InFlight<C> {
+impl<C: Clock> Operations<C> {
     pub(super) fn new(plan: Arc<PhasePlan>, catalog: Arc<Catalog>, clock: C, worker: u32, seed: u64) -> Self {
         let connections = plan.connections as usize;
         let count = connections * plan.in_flight as usize;
@@ -702,7 +702,7 @@ impl<C: Clock> InFlight<C> {
     }
 }
 
-impl<C: Clock> Completions for InFlight<C> {
+impl<C: Clock> Completions for Operations<C> {
     #[inline]
     fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
         let slot = (token.0 & 0xffff_ffff) as usize;
@@ -729,7 +729,7 @@ impl<C: Clock> Completions for InFlight<C> {
     }
 }
 
-impl<C: Clock> InFlight<C> {
+impl<C: Clock> Operations<C> {
     /// Counts an operation whose document does not exist, or exists already (`insert` of a trace).
     fn miss(&mut self, slot: usize, now_ns: u64) {
         let s = &self.slots[slot];

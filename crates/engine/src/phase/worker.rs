@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::maker::{Maker, More, Stage, Task, sent_bytes};
 use super::plan::{Amount, PhasePlan};
 use super::replay::{Replay, Upcoming};
-use super::slots::{Earlier, Fatal, InFlight};
+use super::slots::{Earlier, Fatal, Operations};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
 use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
@@ -103,7 +103,7 @@ pub(super) struct WorkerCore<C> {
     number: u32,
     touched: Vec<bool>,
     maker: Maker,
-    slots: InFlight<C>,
+    operations: Operations<C>,
     course: Course,
     /// Its part of a trace.
     replay: Option<Replay>,
@@ -139,7 +139,7 @@ struct Usage {
 
 impl<S: Session, C: Clock> Turns for Worker<S, C> {
     fn turn(&mut self, context: &mut Context<'_>) -> Turn {
-        self.core.slots.idle = true;
+        self.core.operations.idle = true;
         // Sessions are polled even while nothing is in flight, because they reconnect while they are polled.
         let now = self.collect(context);
         self.look_around(now);
@@ -149,17 +149,19 @@ impl<S: Session, C: Clock> Turns for Worker<S, C> {
             }
             match self.hold() {
                 None => {
-                    if self.core.slots.last_ns >= self.core.course.next_interval_ns || self.core.slots.fatal.is_some() {
-                        let now = self.core.slots.last_ns;
+                    if self.core.operations.last_ns >= self.core.course.next_interval_ns
+                        || self.core.operations.fatal.is_some()
+                    {
+                        let now = self.core.operations.last_ns;
                         self.look_around(now);
                     }
                 }
                 Some(hold) => {
                     self.flush();
                     if self.core.unpolled {
-                        let before = self.core.slots.in_flight;
+                        let before = self.core.operations.in_flight;
                         self.collect(context);
-                        if self.core.slots.in_flight < before {
+                        if self.core.operations.in_flight < before {
                             return Turn::Again;
                         }
                     }
@@ -186,11 +188,11 @@ impl<S: Session, C: Clock> Worker<S, C> {
         let Self { sessions, core } = self;
         core.unpolled = false;
         for session in sessions {
-            let _ = session.poll(context, &mut core.slots);
-            core.slots.returned();
+            let _ = session.poll(context, &mut core.operations);
+            core.operations.returned();
         }
-        let now = core.slots.now();
-        core.slots.expire(now, &mut core.abandoned);
+        let now = core.operations.now();
+        core.operations.expire(now, &mut core.abandoned);
         self.abandon();
         now
     }
@@ -229,7 +231,7 @@ impl<S: Session, C: Clock> Worker<S, C> {
 
     /// Sends one operation that waits for its next try or its second request, if it is due.
     fn send_again(&mut self) -> bool {
-        let Some(slot) = self.core.slots.next_again() else { return false };
+        let Some(slot) = self.core.operations.next_again() else { return false };
         // Its request takes over the buffers. A request that was prepared there is written again later.
         self.send(slot);
         true
@@ -254,27 +256,27 @@ impl<S: Session, C: Clock> Worker<S, C> {
         if core.plan.ledger {
             core.set_floors(slot);
         }
-        let WorkerCore { maker, slots, .. } = core;
-        let s = &mut slots.slots[slot];
+        let WorkerCore { maker, operations, .. } = core;
+        let s = &mut operations.slots[slot];
         let (task, stage, session) = (s.task, s.stage, s.session);
         // Taken out during the call, because the request borrows it and the slots are borrowed too.
         let revision = if stage == Stage::Swap { std::mem::take(&mut s.revision) } else { Vec::new() };
         let request = maker.request(&task, &s.more, stage, &revision);
-        slots.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
-        let now = slots.now();
-        slots.sent(slot, now);
-        if !slots.open_loop && slots.slots[slot].tries == 1 && stage != Stage::Swap {
-            slots.slots[slot].scheduled_ns = now;
+        operations.recorder.ops[task.recipe].add_sent(sent_bytes(&request.op));
+        let now = operations.now();
+        operations.sent(slot, now);
+        if !operations.open_loop && operations.slots[slot].tries == 1 && stage != Stage::Swap {
+            operations.slots[slot].scheduled_ns = now;
         }
-        let token = slots.token(slot);
-        sessions[session].submit(&request, token, slots);
-        slots.returned();
+        let token = operations.token(slot);
+        sessions[session].submit(&request, token, operations);
+        operations.returned();
         core.touched[session] = true;
-        let s = &mut core.slots.slots[slot];
+        let s = &mut core.operations.slots[slot];
         if s.in_flight {
             core.unpolled = true;
         } else {
-            core.held = (core.slots.last_ns, s.lag_ns);
+            core.held = (core.operations.last_ns, s.lag_ns);
         }
         if stage == Stage::Swap && s.revision.is_empty() {
             s.revision = revision;
@@ -312,7 +314,7 @@ impl<C: Clock> WorkerCore<C> {
         plan: Arc<PhasePlan>,
         number: u32,
         mut maker: Maker,
-        mut slots: InFlight<C>,
+        mut operations: Operations<C>,
         arrivals: Option<Arrivals>,
         start_ns: u64,
         interval_ns: u64,
@@ -328,11 +330,11 @@ impl<C: Clock> WorkerCore<C> {
             Amount::Load | Amount::Trace => (u64::MAX, u64::MAX),
         };
         let replay = maker.replay.take();
-        slots.begin(start_ns);
+        operations.begin(start_ns);
         Self {
             touched: vec![false; plan.connections as usize],
             maker,
-            slots,
+            operations,
             course: Course {
                 start_ns,
                 end_ns,
@@ -370,13 +372,13 @@ impl<C: Clock> WorkerCore<C> {
 
     /// Settles the ledger and handles requests to stop.
     fn look_around(&mut self, now: u64) {
-        if !self.slots.endings.is_empty() {
-            self.slots.settle(&mut self.maker);
+        if !self.operations.endings.is_empty() {
+            self.operations.settle(&mut self.maker);
         }
         if let Some(ledger) = &mut self.maker.ledger {
             ledger.faults(self.stop.faults());
         }
-        if self.slots.fatal.is_some() || self.cut_off.is_some() {
+        if self.operations.fatal.is_some() || self.cut_off.is_some() {
             self.stop.ask();
         }
         // This takes effect now at the latest: a turn that continues after this sends nothing more.
@@ -392,7 +394,9 @@ impl<C: Clock> WorkerCore<C> {
     fn is_unfinished(&self, now: u64) -> bool {
         let Course { start_ns, end_ns, left, arrivals, .. } = &self.course;
         let backlog = || arrivals.as_ref().is_some_and(|a| start_ns.saturating_add(a.peek_ns()) < *end_ns);
-        self.slots.in_flight > 0 || !self.slots.again.is_empty() || (*left > 0 && (now < *end_ns || backlog()))
+        self.operations.in_flight > 0
+            || !self.operations.again.is_empty()
+            || (*left > 0 && (now < *end_ns || backlog()))
     }
 
     /// Puts the next operation into a slot, to be sent at once, or returns why it cannot.
@@ -401,7 +405,7 @@ impl<C: Clock> WorkerCore<C> {
         if self.replay.is_some() {
             return self.take_recorded();
         }
-        let now = self.slots.last_ns;
+        let now = self.operations.last_ns;
         if now >= self.course.end_ns && self.course.arrivals.is_none() {
             return Err(Hold::Done);
         }
@@ -418,7 +422,7 @@ impl<C: Clock> WorkerCore<C> {
                 Some(scheduled)
             }
         };
-        let Some((slot, free_since)) = self.slots.rested(now) else {
+        let Some((slot, free_since)) = self.operations.rested(now) else {
             return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
         };
         if free_since > now {
@@ -429,7 +433,7 @@ impl<C: Clock> WorkerCore<C> {
         {
             // The end has come. What could have been sent before it, had the client not been late, is still sent for a
             // while.
-            let could = scheduled.max(free_since.saturating_sub(self.slots.slots[slot].lag_ns));
+            let could = scheduled.max(free_since.saturating_sub(self.operations.slots[slot].lag_ns));
             // Waiting for a key counts as waiting for the store.
             let could = if self.keyless { now } else { could };
             let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
@@ -437,14 +441,14 @@ impl<C: Clock> WorkerCore<C> {
                 return Err(Hold::Done);
             }
         }
-        if scheduled.is_none() && self.plan.think_ns > 0 && self.slots.slots[slot].generation > 0 {
+        if scheduled.is_none() && self.plan.think_ns > 0 && self.operations.slots[slot].generation > 0 {
             let ready = free_since.saturating_add(self.plan.think_ns);
             if ready > now {
                 return Err(Hold::Scheduled { at_ns: ready, arrival: false });
             }
         }
-        if self.plan.ledger && !self.slots.endings.is_empty() {
-            self.slots.settle(&mut self.maker);
+        if self.plan.ledger && !self.operations.endings.is_empty() {
+            self.operations.settle(&mut self.maker);
         }
         if self.prepared.is_none() {
             self.prepared = self.maker.next(&mut self.more);
@@ -463,22 +467,22 @@ impl<C: Clock> WorkerCore<C> {
             && scheduled > now
         {
             // The wait for the next arrival may have passed while the operation was drawn.
-            if scheduled > self.slots.now() {
+            if scheduled > self.operations.now() {
                 return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
             }
         }
-        self.slots.free.pop_front();
+        self.operations.free.pop_front();
         Ok(self.placed(slot, free_since, scheduled))
     }
 
     /// The same for recorded traffic: the operation of the free slot whose time comes first.
     fn take_recorded(&mut self) -> Result<Next, Hold> {
-        let Self { replay: Some(replay), slots, course, maker, .. } = self else { return Err(Hold::Done) };
-        let now = slots.last_ns;
+        let Self { replay: Some(replay), operations, course, maker, .. } = self else { return Err(Hold::Done) };
+        let now = operations.last_ns;
         if now >= course.end_ns {
             return Err(Hold::Done);
         }
-        while let Some((slot, since)) = slots.free.pop_front() {
+        while let Some((slot, since)) = operations.free.pop_front() {
             replay.freed(slot, since);
         }
         let Some(Upcoming { slot, since_ns, scheduled_ns }) = replay.upcoming() else {
@@ -493,7 +497,7 @@ impl<C: Clock> WorkerCore<C> {
         }
         if let Some(scheduled) = scheduled
             && scheduled > now
-            && scheduled > slots.now()
+            && scheduled > operations.now()
         {
             return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
         }
@@ -512,7 +516,7 @@ impl<C: Clock> WorkerCore<C> {
         if let Some(arrivals) = &mut self.course.arrivals {
             arrivals.advance();
         }
-        let s = &mut self.slots.slots[slot];
+        let s = &mut self.operations.slots[slot];
         s.task = self.prepared.take().unwrap_or_default();
         std::mem::swap(&mut s.more, &mut self.more);
         s.stage = match self.plan.recipes[s.task.recipe].label.kind {
@@ -520,7 +524,7 @@ impl<C: Clock> WorkerCore<C> {
             _ => Stage::Whole,
         };
         s.tries = 0;
-        if self.slots.watched {
+        if self.operations.watched {
             s.looked = None;
         }
         s.earlier = Earlier::default();
@@ -538,10 +542,10 @@ impl<C: Clock> WorkerCore<C> {
         // store.
         let could = scheduled.max(next.could).max(self.key_free_ns);
         let delay = sent.saturating_sub(could);
-        let s = &mut self.slots.slots[next.slot];
+        let s = &mut self.operations.slots[next.slot];
         s.lag_ns = delay;
-        record(&mut self.slots.recorder.send_delay, delay);
-        record(&mut self.slots.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
+        record(&mut self.operations.recorder.send_delay, delay);
+        record(&mut self.operations.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
         if !s.in_flight {
             self.held.1 = delay;
         }
@@ -552,9 +556,9 @@ impl<C: Clock> WorkerCore<C> {
     #[cold]
     fn wait_for_key(&mut self) -> Hold {
         self.keyless = true;
-        if self.slots.in_flight == 0 && self.slots.again.is_empty() {
+        if self.operations.in_flight == 0 && self.operations.again.is_empty() {
             let why = "every key of a worker has a write of unknown outcome, so it cannot write any more";
-            self.slots.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
+            self.operations.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
             self.stop.ask();
         }
         Hold::Answers
@@ -568,15 +572,15 @@ impl<C: Clock> WorkerCore<C> {
 
     /// Sets what a read that is sent now, or sent again, must find.
     fn set_floors(&mut self, slot: usize) {
-        self.slots.settle(&mut self.maker);
-        let s = &mut self.slots.slots[slot];
+        self.operations.settle(&mut self.maker);
+        let s = &mut self.operations.slots[slot];
         s.floor = self.maker.floor(&s.task);
         self.maker.floors(&s.task, &s.more.indexes, &mut s.floors);
     }
 
     /// Whether nothing is in flight or waits for another try.
     fn is_idle(&self) -> bool {
-        self.slots.in_flight == 0 && self.slots.again.is_empty()
+        self.operations.in_flight == 0 && self.operations.again.is_empty()
     }
 
     /// Whether operations in flight are given up at some time. A closed loop has no schedule to keep, so it waits for
@@ -586,33 +590,33 @@ impl<C: Clock> WorkerCore<C> {
     }
 
     fn is_given_up(&self) -> bool {
-        self.is_limited() && self.slots.last_ns >= self.course.give_up_ns
+        self.is_limited() && self.operations.last_ns >= self.course.give_up_ns
     }
 
     /// When nothing more will be sent: whether nothing more is awaited either.
     fn is_over(&self) -> bool {
-        let over = self.slots.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
+        let over = self.operations.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
         self.is_given_up() || (self.is_idle() && over)
     }
 
     fn give_up_in_flight(&mut self) {
-        let now = self.slots.last_ns;
-        self.slots.count_unfinished_in_flight(now, &mut self.abandoned);
+        let now = self.operations.last_ns;
+        self.operations.count_unfinished_in_flight(now, &mut self.abandoned);
     }
 
     /// Until when to wait. At `wake_at_ns` the sessions have something to do without any I/O.
     fn wait(&self, hold: Hold, wake_at_ns: Option<u64>) -> Turn {
-        let now = self.slots.last_ns;
+        let now = self.operations.last_ns;
         let (scheduled, arrival) = match hold {
             Hold::Scheduled { at_ns, arrival } => (at_ns, arrival),
             Hold::Answers | Hold::Done => (u64::MAX, false),
         };
         let mut at_ns = scheduled.min(wake_at_ns.unwrap_or(u64::MAX));
         let mut earlier = |other: u64| at_ns = at_ns.min(other);
-        if self.slots.in_flight > 0 {
-            earlier(self.slots.next_timeout_ns);
+        if self.operations.in_flight > 0 {
+            earlier(self.operations.next_timeout_ns);
         }
-        for (_, again) in &self.slots.again {
+        for (_, again) in &self.operations.again {
             earlier(*again);
         }
         if self.course.end_ns > now {
@@ -623,8 +627,9 @@ impl<C: Clock> WorkerCore<C> {
         }
         earlier(self.course.next_interval_ns);
         earlier(now + LONGEST_WAIT_NS);
-        let sent_ns = (self.slots.open_loop && self.slots.in_flight > 0).then_some(self.slots.last_sent_ns);
-        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns, idle: self.slots.idle }
+        let sent_ns =
+            (self.operations.open_loop && self.operations.in_flight > 0).then_some(self.operations.last_sent_ns);
+        Turn::Until { at_ns, arrival: arrival && at_ns == scheduled, sent_ns, idle: self.operations.idle }
     }
 
     /// Counts operations that were scheduled and never sent, and hands over the rest.
@@ -632,13 +637,13 @@ impl<C: Clock> WorkerCore<C> {
         if std::mem::replace(&mut self.unfinished_counted, true) {
             return;
         }
-        let (now, end_ns) = (self.slots.last_ns, self.course.end_ns);
+        let (now, end_ns) = (self.operations.last_ns, self.course.end_ns);
         self.unmake_prepared();
-        if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.slots.open_loop) {
+        if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.operations.open_loop) {
             for (after_ns, op) in replay.untaken() {
                 let scheduled = self.course.start_ns.saturating_add(after_ns);
                 if scheduled < end_ns {
-                    self.slots.count_unfinished(self.maker.recipe_of(op.kind()), now.saturating_sub(scheduled));
+                    self.operations.count_unfinished(self.maker.recipe_of(op.kind()), now.saturating_sub(scheduled));
                 }
             }
         }
@@ -652,14 +657,14 @@ impl<C: Clock> WorkerCore<C> {
                     break;
                 }
                 let recipe = self.maker.next_recipe();
-                self.slots.count_unfinished(recipe, now.saturating_sub(scheduled));
+                self.operations.count_unfinished(recipe, now.saturating_sub(scheduled));
                 arrivals.advance();
                 if self.course.left != u64::MAX {
                     self.course.left -= 1;
                 }
             }
         }
-        self.slots.settle(&mut self.maker);
+        self.operations.settle(&mut self.maker);
         self.snapshot(now, connections, true);
     }
 
@@ -679,7 +684,7 @@ impl<C: Clock> WorkerCore<C> {
         usage.total.run_queue_ns += run_queue_ns;
         usage.total.spin_ns += spin_ns;
         usage.total.wall_ns = wall_ns;
-        let recorder = &mut self.slots.recorder;
+        let recorder = &mut self.operations.recorder;
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
         let before = std::mem::replace(&mut self.connections, connections);
         recorder.connections = connections.since(before);
@@ -712,7 +717,7 @@ impl<C: Clock> WorkerCore<C> {
         if let Some(why) = self.cut_off.take() {
             return Some(Partial { cause: PartialCause::Disconnected, why });
         }
-        let Fatal { why, cause } = self.slots.fatal.take()?;
+        let Fatal { why, cause } = self.operations.fatal.take()?;
         // The answer alone does not distinguish a busy store from a lost connection.
         let connected = self.connections.disconnects == 0;
         let cause = if cause == PartialCause::Disconnected && connected { PartialCause::Failed } else { cause };
@@ -727,16 +732,16 @@ impl<C: Clock> WorkerCore<C> {
             usage: self.usage.total,
             distinct: self.maker.take_distinct(),
             ledger: self.maker.ledger.take(),
-            reads: self.slots.reads,
-            seen: self.slots.seen,
-            answers: self.slots.answers,
+            reads: self.operations.reads,
+            seen: self.operations.seen,
+            answers: self.operations.answers,
             highest_version: self.maker.highest_version(),
-            messages: self.slots.messages.into_iter().collect(),
-            wrong_examples: self.slots.wrong_examples,
+            messages: self.operations.messages.into_iter().collect(),
+            wrong_examples: self.operations.wrong_examples,
             taken: self.maker.taken(),
             partial,
-            sent_until_ns: self.course.end_ns.min(self.slots.last_ns),
-            ended_ns: self.slots.last_ns,
+            sent_until_ns: self.course.end_ns.min(self.operations.last_ns),
+            ended_ns: self.operations.last_ns,
             ended_early: self.course.ended_early,
             error: None,
         }

@@ -327,6 +327,7 @@ impl Source for FileSource {
         match &self.files[..] {
             [] => "standard input".to_owned(),
             [file] => file.found.place.to_string(),
+            [first, _] => format!("{} and 1 other file", first.found.place),
             [first, others @ ..] => format!("{} and {} other files", first.found.place, others.len()),
         }
     }
