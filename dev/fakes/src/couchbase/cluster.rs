@@ -220,6 +220,12 @@ impl Cluster {
         vbuckets.filter_map(|vbucket| self.nodes[self.map.active(vbucket)?].copies.get(&vbucket))
     }
 
+    /// How many documents there are whose names are wanted.
+    pub(super) fn count(&self, wanted: impl Fn(&Name) -> bool) -> usize {
+        let all = self.active().flat_map(|copy| &copy.documents);
+        all.filter(|(name, document)| wanted(name) && alive(document)).count()
+    }
+
     /// All current documents of the active copies, with their names.
     pub(super) fn documents(&self) -> Vec<(Name, Document)> {
         let all = self.active().flat_map(|copy| &copy.documents).filter(|(_, document)| alive(document));

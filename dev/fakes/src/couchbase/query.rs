@@ -82,7 +82,7 @@ async fn run(options: &Value, shared: &Arc<Shared>) -> Result<Rows, Refusal> {
             let select = Select { collection, bodies: false, by: By::Offset };
             let scope = scope_of(options, &cluster)?;
             let uid = index_for(&cluster, &scope, &select)?.collection_uid;
-            let count = cluster.documents().iter().filter(|((collection, _), _)| *collection == uid).count();
+            let count = cluster.count(|(collection, _)| *collection == uid);
             vec![json!({ "n": count })]
         }
     };
