@@ -244,7 +244,7 @@ fn a_server_killed_mid_run_leaves_unknown_outcomes_and_is_found_again() {
             thread::sleep(Duration::from_millis(300));
             server.kill();
         });
-        ask.all(&ops, Duration::from_secs(60))
+        ask.all(&ops, Duration::from_secs(180))
     });
     assert_eq!(ended.len(), ops.len(), "every operation ends");
     let mut acknowledged = Vec::new();

@@ -41,7 +41,7 @@ fn options() -> SessionOptions {
     SessionOptions {
         durability: Durability::FSYNC,
         consistency: ReadConsistency::Strong,
-        timeout: Duration::from_secs(10),
+        timeout: Duration::from_secs(60),
         in_flight: 4,
         clock: Arc::new(RealClock::new()),
         phase_start: PhaseStart::new(),
@@ -88,7 +88,7 @@ impl Ask {
             session.flush();
             between();
             let all = std::future::poll_fn(|cx| session.poll(cx, &mut take));
-            tokio::time::timeout(Duration::from_secs(60), all).await.expect("answered within a minute");
+            tokio::time::timeout(Duration::from_secs(180), all).await.expect("answered within three minutes");
         });
         answers.into_iter().map(|answer| answer.expect("completed")).collect()
     }
@@ -102,7 +102,7 @@ impl Ask {
         let begun = Instant::now();
         loop {
             match self.call(op) {
-                Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < Duration::from_secs(60) => {
+                Err(error) if error.kind == ErrorKind::Temporary && begun.elapsed() < Duration::from_secs(180) => {
                     // On the runtime, which reconnects meanwhile.
                     self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
                 }

@@ -49,7 +49,7 @@ pub(super) fn options(durability: Durability, in_flight: u32) -> SessionOptions 
     SessionOptions {
         durability,
         consistency: ReadConsistency::Strong,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(180),
         in_flight,
         clock: Arc::new(FakeClock::new()),
         phase_start: PhaseStart::new(),
@@ -114,7 +114,7 @@ impl Ask {
     }
 
     pub(super) fn run(&mut self, op: Op<'_>) -> Result<OwnedReply, OpError> {
-        let mut ended = self.all(&[op], Duration::from_secs(30));
+        let mut ended = self.all(&[op], Duration::from_secs(180));
         assert_eq!(ended.len(), 1, "{op:?} was not answered once");
         ended.remove(0).1
     }
