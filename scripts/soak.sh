@@ -27,6 +27,8 @@ soak() {
 }
 soak "$@"
 if [[ $only == soak ]]; then
+    # Separate builds. `make test` does not compile the benchmarks, which need the programs that they compare with.
+    cargo check --locked --tests --manifest-path dev/bench/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/bench" || code=$?
     # A separate build, which has no library and therefore no documentation tests.
     soak --tests --locked --manifest-path crates/hdfs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/hdfs"
 fi

@@ -40,7 +40,7 @@ mod urls {
         b"couchdbs://h",
         b"ravendb://h:8080/storebench?replicas=2",
         b"couchbase://u:p@h,h2/bucket?scope=s&keys=none&compression=snappy",
-        b"couchbases://u:p@h/bucket?client=sdk",
+        b"couchbases://u:p@h/bucket?compression=none",
     ];
 
     fn take(bytes: &[u8]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::AnyStore;
-use storebench_engine::{Event, Stop};
+use storebench_engine::{Event, Stop, Unsupported};
 use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, compile_documents, run};
 use storebench_results::stats::Estimate;
 use storebench_study::workload::Study;
@@ -47,6 +47,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
         resume: None,
         runs_dir: None,
         transfers: None,
+        unsupported: Unsupported::Refuse,
         prepare: PrepareMode::Fresh,
         remove_after: true,
         interval: Duration::from_secs(1),

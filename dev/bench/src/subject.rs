@@ -70,7 +70,9 @@ impl Subject {
             name: name.clone(),
             body: collection.body,
             indexes: collection.index.clone(),
-            existing: None, uses: storebench_engine::store::Uses::ALL });
+            existing: None,
+            uses: storebench_engine::store::Uses::ALL,
+        });
         Layout { collections: collections.collect() }
     }
 

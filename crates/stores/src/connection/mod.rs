@@ -11,6 +11,8 @@ mod link;
 mod pipe;
 #[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 mod pipelined;
+#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
+mod steps;
 mod wake_flag;
 mod work;
 
@@ -26,4 +28,4 @@ pub(crate) use link::{Read, exchange, write};
 pub(crate) use pipe::Pipe;
 #[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 pub(crate) use pipelined::{Awaited, Dialect, MOST_AGAIN, Pipelined, Role};
-pub(crate) use work::{NONE, Work, Works};
+pub(crate) use work::{Change, NONE, Work, Works};

@@ -1,6 +1,7 @@
 //! A session of a key-value store, with one link, or one link to each node that holds some of the keys.
 //!
-//! The drivers of such stores share this code: single operations, bulk operations item by item, and merges in steps.
+//! The drivers of such stores share this code: single operations, and bulk operations item by item. Operations in steps
+//! are in `steps`.
 
 use std::task::{Context, Poll};
 
@@ -10,13 +11,14 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use super::{Answers, Link, NONE, Works};
-use crate::document::{collection_of, merged, wrong_collection};
+use super::{Answers, Change, Link, NONE, Works};
+use crate::document::{collection_of, wrong_collection};
 use crate::net::lost;
+use crate::repeats::{Rounds, Within};
 
-/// The maximum number of redirections, or of retries of a merge that lost a race. After that the operation fails
-/// with a temporary error.
-pub(crate) const MOST_AGAIN: u32 = 100;
+/// The maximum number of redirections, or of retries of an operation in steps that lost a race. After that the operation
+/// fails with a temporary error.
+pub(crate) const MOST_AGAIN: u32 = 256;
 
 /// An answer awaited on a link.
 #[derive(Debug, Clone, Copy)]
@@ -42,23 +44,12 @@ pub(crate) enum Role {
     Item,
     /// An answer with several documents.
     Rows,
-    /// The first step of a merge, which only reads.
+    /// The step of an operation in steps that only reads.
     Look,
-    /// The second step of a merge.
+    /// The step that writes.
     Swap,
     /// Belongs to no operation: the driver's own request.
     Own,
-}
-
-/// A step of a merge.
-#[derive(Clone, Copy)]
-enum Step<'a> {
-    /// The patch at once if that can be, otherwise as [`Step::Look`].
-    Patch,
-    /// The read.
-    Look,
-    /// The write of the new document, if the old one still has its revision.
-    Swap { revision: &'a [u8], body: &'a [u8] },
 }
 
 /// How a driver encodes requests and interprets answers.
@@ -72,6 +63,8 @@ pub(crate) trait Dialect: Sized {
     const NOTHING: Self::Expect;
     /// Whether answers come in any order, each with the number of its request.
     const ANY_ORDER: bool = false;
+    /// Whether counters are changed as documents are: by reading and writing them, where no request does it at once.
+    const COUNTS_IN_STEPS: bool = false;
 
     /// The kind of documents in a collection.
     fn body(collection: &Self::Collection) -> Body;
@@ -80,12 +73,12 @@ pub(crate) trait Dialect: Sized {
     #[inline]
     fn number(_request: &mut [u8], _number: u32) {}
 
-    /// Appends a request that applies a merge patch at once, if one can. If it ends with a conflict, the document is
-    /// read, merged and written.
-    fn patch(
+    /// Appends a request that makes the whole change at once, if one can. If it ends with a conflict, the document is
+    /// read, changed and written.
+    fn at_once(
         &self,
         _key: &str,
-        _patch: &serde_json::Value,
+        _change: &Change,
         _collection: &Self::Collection,
         _out: &mut Vec<u8>,
     ) -> Option<Result<Self::Expect, OpError>> {
@@ -185,6 +178,8 @@ pub(crate) struct Pipelined<D: Dialect> {
     /// Whether answers have made new requests.
     pub(crate) more: bool,
     pub(crate) scratch: Vec<u8>,
+    /// Finds out whether a bulk write has a key twice.
+    rounds: Rounds,
 }
 
 impl<D: Dialect> Pipelined<D> {
@@ -194,8 +189,17 @@ impl<D: Dialect> Pipelined<D> {
         read_only: bool,
         links: Vec<Link<Awaited<D::Expect>>>,
     ) -> Self {
-        let works = Works::default();
-        Self { dialect, collections, read_only, links, works, in_flight: 0, more: false, scratch: Vec::new() }
+        Self {
+            dialect,
+            collections,
+            read_only,
+            links,
+            works: Works::default(),
+            in_flight: 0,
+            more: false,
+            scratch: Vec::new(),
+            rounds: Rounds::default(),
+        }
     }
 
     /// The awaited answer of an operation with a single request.
@@ -234,7 +238,20 @@ impl<D: Dialect> Pipelined<D> {
             }
             Op::BulkRead { keys } => self.bulk(position, keys, |key, _| Op::Read { key }, awaited, out),
             Op::BulkDelete { keys } => self.bulk(position, keys, |key, _| Op::Delete { key }, awaited, out),
-            Op::MergePatch { key, patch } => self.merge(position, key, patch, token, out),
+            Op::MergePatch { key, patch } => {
+                if D::body(&self.collections[position]) != Body::Json {
+                    return Err(wrong_collection("merge works on collections of JSON only"));
+                }
+                let patch = serde_json::from_slice(patch)
+                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
+                self.in_steps(position, key, Change::Patch(patch), awaited, out)
+            }
+            Op::Counter { key, delta, initial } if D::COUNTS_IN_STEPS => {
+                if D::body(&self.collections[position]) != Body::Counter {
+                    return Err(wrong_collection("counter works on collections of counters only"));
+                }
+                self.in_steps(position, key, Change::Add { delta, initial, sum: initial }, awaited, out)
+            }
             ref op => self.single(position, op, awaited, out),
         }
     }
@@ -318,6 +335,12 @@ impl<D: Dialect> Pipelined<D> {
         if !spread && !items.is_empty() && !self.is_ready(0, out) {
             return Err(self.links[0].not_connected());
         }
+        if D::ANY_ORDER && awaited.kind.writes() {
+            self.rounds.arrange(items, Within::Given);
+            if self.rounds.ends.len() > 1 {
+                return self.bulk_in_rounds(position, items, op, awaited, out);
+            }
+        }
         let Awaited { token, kind, contents, .. } = awaited;
         let number = self.works.take(token, kind, contents);
         self.works.get(number).items = items.len() as u32;
@@ -351,99 +374,66 @@ impl<D: Dialect> Pipelined<D> {
         Ok(())
     }
 
-    fn merge(
+    /// Sends the items of a bulk write so that those of one key go one after the other, for servers that do what they have
+    /// at once in any order.
+    fn bulk_in_rounds<'b>(
         &mut self,
         position: usize,
-        key: &str,
-        patch: &[u8],
-        token: Token,
+        items: Batch<'b>,
+        op: impl Fn(&'b str, &'b [u8]) -> Op<'b>,
+        mut awaited: Awaited<D::Expect>,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        if D::body(&self.collections[position]) != Body::Json {
-            return Err(wrong_collection("merge works on collections of JSON only"));
-        }
-        let patch = serde_json::from_slice(patch)
-            .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-        let link = self.dialect.link_of(&self.collections[position], key);
-        if !self.is_ready(link, out) {
-            return Err(self.links[link].not_connected());
-        }
-        let number = self.works.take(token, OpKind::MergePatch, false);
+        let number = self.works.take(awaited.token, awaited.kind, false);
+        (awaited.role, awaited.work) = (Role::Item, number);
         let work = self.works.get(number);
-        (work.collection, work.patch) = (position, patch);
-        work.key.push_str(key);
-        if let Err(error) = self.step(link, number, Step::Patch) {
-            self.works.give_back(number);
-            return Err(error);
+        (work.items, work.collection) = (items.len() as u32, position);
+        for (item, (key, body)) in items.iter().enumerate() {
+            let start = work.requests.len();
+            match self.dialect.single(&op(key, body), &self.collections[position], &mut work.requests) {
+                Ok(expect) => awaited.expect = expect,
+                Err(error) => {
+                    work.requests.truncate(start);
+                    work.rejects.push(Reject { item, error });
+                }
+            }
+            work.ends.push(work.requests.len());
+            work.keys.push(key, b"");
         }
+        let Rounds { order, .. } = &self.rounds;
+        work.rounds.extend(self.rounds.ranges().rev().map(|round| order[round].to_vec()));
         self.in_flight += 1;
+        self.next_round(awaited, out);
         Ok(())
     }
 
-    /// Sends the next request of a merge.
-    fn step(&mut self, link: usize, number: u32, step: Step<'_>) -> Result<(), OpError> {
-        let work = self.works.get(number);
-        let mut request = std::mem::take(&mut work.requests);
-        request.clear();
-        let collection = &self.collections[work.collection];
-        let at_once = match step {
-            Step::Patch => self.dialect.patch(&work.key, &work.patch, collection, &mut request),
-            _ => None,
-        };
-        let (role, made) = match (step, at_once) {
-            (_, Some(made)) => (Role::Swap, made),
-            (Step::Patch | Step::Look, None) => (Role::Look, self.dialect.look(&work.key, collection, &mut request)),
-            (Step::Swap { revision, body }, None) => {
-                (Role::Swap, self.dialect.swap(&work.key, revision, body, collection, &mut request))
-            }
-        };
-        let writes = role == Role::Swap;
-        work.requests = request;
-        let awaited = Awaited {
-            token: work.token,
-            kind: work.kind,
-            expect: made?,
-            role,
-            contents: false,
-            abandoned: false,
-            collection: work.collection as u16,
-            work: number,
-            item: 0,
-        };
-        work.ends.clear();
-        work.ends.push(work.requests.len());
-        let pipe = &mut self.links[link].pipe;
-        pipe.request(awaited, true).extend_from_slice(&work.requests);
-        pipe.number(|number, request| D::number(request, number));
-        if writes {
-            self.dialect.wrote(link);
-        }
-        Ok(())
-    }
-
-    /// Continues a merge. With a document and its revision, it applies the patch and writes the result. With `None`,
-    /// another writer was faster, and it reads the document again.
-    pub(crate) fn next_step(
-        &mut self,
-        link: usize,
-        awaited: Awaited<D::Expect>,
-        read: Option<(&[u8], &[u8])>,
-        out: &mut dyn Completions,
-    ) {
+    /// Sends the next items of a bulk write, or completes it.
+    fn next_round(&mut self, awaited: Awaited<D::Expect>, out: &mut dyn Completions) {
         let work = self.works.get(awaited.work);
-        work.again += u32::from(read.is_none());
-        let next = if awaited.abandoned || work.again > MOST_AGAIN {
-            Err(OpError::new(ErrorKind::Temporary, "other writers kept changing the document between read and write"))
-        } else {
-            match read {
-                None => self.step(link, awaited.work, Step::Look),
-                Some((old, revision)) => merged(old, &work.patch)
-                    .and_then(|body| self.step(link, awaited.work, Step::Swap { revision, body: &body })),
+        while work.pending == 0 && !work.abandoned {
+            let Some(round) = work.rounds.pop() else { break };
+            for item in round {
+                let request = work.request(item);
+                if request.is_empty() {
+                    continue;
+                }
+                let key = work.keys.as_batch().get(item as usize).map_or("", |(key, _)| key);
+                let link = self.dialect.link_of(&self.collections[work.collection], key);
+                if !self.links[link].is_up() {
+                    let error = self.links[link].not_connected();
+                    work.rejects.push(Reject { item: item as usize, error });
+                    continue;
+                }
+                let pipe = &mut self.links[link].pipe;
+                pipe.request(Awaited { item, ..awaited }, work.pending == 0).extend_from_slice(request);
+                pipe.number(|number, request| D::number(request, number));
+                self.dialect.wrote(link);
+                work.pending += 1;
+                self.more = true;
             }
-        };
-        match next {
-            Ok(()) => self.more = true,
-            Err(error) => self.conclude(awaited, Err(error), None, out),
+        }
+        if work.pending == 0 {
+            self.finish(awaited.work, out);
         }
     }
 
@@ -453,25 +443,6 @@ impl<D: Dialect> Pipelined<D> {
         let pipe = &mut self.links[link].pipe;
         pipe.consume(used);
         pipe.pop();
-    }
-
-    /// Handles the answer to a write. A success may still be held back.
-    #[inline]
-    pub(crate) fn settle(
-        &mut self,
-        link: usize,
-        awaited: Awaited<D::Expect>,
-        result: Result<Option<i64>, OpError>,
-        out: &mut dyn Completions,
-    ) {
-        match result {
-            Ok(counter) if awaited.kind.writes() && self.dialect.holds(link, &awaited, counter) => {}
-            Ok(counter) => self.conclude(awaited, Ok(()), counter, out),
-            Err(error) if awaited.role == Role::Swap && error.kind == ErrorKind::Conflict => {
-                self.next_step(link, awaited, None, out);
-            }
-            Err(error) => self.conclude(awaited, Err(error), None, out),
-        }
     }
 
     /// Completes an operation, or an item of one.
@@ -494,7 +465,7 @@ impl<D: Dialect> Pipelined<D> {
                     }
                     Err(error) => work.error = Some(error),
                 }
-                self.one_less(awaited.work, out);
+                self.one_less(awaited, out);
             }
             Role::Whole | Role::Look | Role::Swap => {
                 if awaited.work != NONE {
@@ -510,11 +481,11 @@ impl<D: Dialect> Pipelined<D> {
     }
 
     /// Records that one pending answer has come.
-    pub(crate) fn one_less(&mut self, number: u32, out: &mut dyn Completions) {
-        let work = self.works.get(number);
+    pub(crate) fn one_less(&mut self, awaited: Awaited<D::Expect>, out: &mut dyn Completions) {
+        let work = self.works.get(awaited.work);
         work.pending -= 1;
         if work.pending == 0 {
-            self.finish(number, out);
+            self.next_round(awaited, out);
         }
     }
 

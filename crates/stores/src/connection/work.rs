@@ -3,6 +3,8 @@
 use serde_json::Value;
 use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 
+use crate::document::{OVERFLOW, counter, merged};
+
 /// No [`Work`]: the operation has one request and one answer.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -21,6 +23,8 @@ pub(crate) struct Work {
     /// The requested keys.
     pub(crate) keys: BatchBuf,
     pub(crate) rows: BatchBuf,
+    /// The item of each row that was asked for by key.
+    places: Vec<u32>,
     pub(crate) rejects: Vec<Reject>,
     /// An error that fails the whole operation.
     pub(crate) error: Option<OpError>,
@@ -29,11 +33,57 @@ pub(crate) struct Work {
     pub(crate) ends: Vec<usize>,
     /// The number of retries.
     pub(crate) again: u32,
-    /// For a merge: the collection, the key and the patch. For scans, `key` is that of the row whose document is
+    /// The collection and the key of what is done in steps. For scans, `key` is that of the row whose document is
     /// still to come.
     pub(crate) collection: usize,
     pub(crate) key: String,
-    pub(crate) patch: Value,
+    pub(crate) change: Change,
+    /// The items of a bulk write that wait for the answers to the others, as rounds. The last one is next.
+    pub(crate) rounds: Vec<Vec<u32>>,
+}
+
+/// What an operation in steps does to its document.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Merges a patch (RFC 7396) into it.
+    Patch(Value),
+    /// Adds `delta` to a counter, which starts at `initial`. `sum` is the value that the last step writes.
+    Add { delta: i64, initial: i64, sum: i64 },
+}
+
+impl Change {
+    /// The document after the change.
+    ///
+    /// # Errors
+    /// *Refused* or *failed* for a document that cannot be changed so.
+    pub(crate) fn applied(&mut self, old: &[u8]) -> Result<Vec<u8>, OpError> {
+        match self {
+            Self::Patch(patch) => merged(old, patch),
+            Self::Add { delta, sum, .. } => {
+                *sum = counter(old)?.checked_add(*delta).ok_or(OVERFLOW)?;
+                Ok(sum.to_string().into_bytes())
+            }
+        }
+    }
+
+    /// What a document that does not exist begins as. `None` if nothing makes one.
+    pub(crate) fn first(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Patch(_) => None,
+            Self::Add { initial, sum, .. } => {
+                *sum = *initial;
+                Some(initial.to_string().into_bytes())
+            }
+        }
+    }
+
+    /// The value of the counter that the last step wrote.
+    pub(crate) fn sum(&self) -> Option<i64> {
+        match self {
+            Self::Patch(_) => None,
+            Self::Add { sum, .. } => Some(*sum),
+        }
+    }
 }
 
 impl Work {
@@ -53,7 +103,21 @@ impl Work {
             && let Some((key, _)) = self.keys.as_batch().get(item as usize)
         {
             self.rows.push(key, body);
+            self.places.push(item);
         }
+    }
+
+    /// Puts the rows that were asked for by key in the order of the keys. Nodes answer in any order.
+    fn arrange(&mut self) {
+        if self.places.is_sorted() {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.places.len()).collect();
+        order.sort_by_key(|row| self.places[*row]);
+        let rows = self.rows.as_batch();
+        let mut arranged = BatchBuf::new();
+        order.into_iter().filter_map(|row| rows.get(row)).for_each(|(key, body)| arranged.push(key, body));
+        self.rows = arranged;
     }
 
     /// The result, once nothing is pending.
@@ -74,6 +138,7 @@ impl Work {
             }
         }
         self.rejects.sort_by_key(|reject| reject.item);
+        self.arrange();
         let rows = (self.contents && !self.kind.writes()).then(|| self.rows.as_batch());
         Ok(Reply { documents: self.documents, bytes: self.bytes, rows, rejects: &self.rejects, ..Reply::default() })
     }
@@ -100,7 +165,9 @@ impl Works {
             work.requests.clear();
             work.ends.clear();
             work.key.clear();
-            work.patch = Value::Null;
+            work.change = Change::Patch(Value::Null);
+            work.places.clear();
+            work.rounds.clear();
             return number;
         }
         self.all.push(Work {
@@ -121,7 +188,9 @@ impl Works {
             again: 0,
             collection: 0,
             key: String::new(),
-            patch: Value::Null,
+            change: Change::Patch(Value::Null),
+            places: Vec::new(),
+            rounds: Vec::new(),
         });
         (self.all.len() - 1) as u32
     }

@@ -1,6 +1,5 @@
 //! Maps Storebench's durability to Couchbase's levels.
 
-use couchbase::durability_level::DurabilityLevel;
 use storebench_engine::store::{Acknowledged, Durability, Persisted};
 
 use super::features::NO_DURABLE_WRITES;
@@ -73,23 +72,13 @@ pub(super) fn guarantees(copies: Option<Copies>) -> Vec<(Durability, &'static st
     all
 }
 
-/// The level that gives a guarantee. `None` for the level none.
-pub(super) fn level(durability: Durability) -> Option<DurabilityLevel> {
-    match code(durability) {
-        MAJORITY => Some(DurabilityLevel::MAJORITY),
-        MAJORITY_AND_PERSIST_ACTIVE => Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE),
-        PERSIST_TO_MAJORITY => Some(DurabilityLevel::PERSIST_TO_MAJORITY),
-        _ => None,
-    }
-}
-
 /// The levels as the protocol numbers them.
 const NONE: u8 = 0;
 const MAJORITY: u8 = 1;
 const MAJORITY_AND_PERSIST_ACTIVE: u8 = 2;
 const PERSIST_TO_MAJORITY: u8 = 3;
 
-/// The number of that level.
+/// The number of the level that gives a guarantee.
 pub(super) fn code(durability: Durability) -> u8 {
     match (durability.persisted, durability.on) {
         _ if durability == Durability::MEMORY => NONE,
@@ -108,11 +97,11 @@ mod tests {
         for copies in [None, Some((0, 1)), Some((1, 2)), Some((2, 2)), Some((2, 3))] {
             let copies = copies.map(|(replicas, nodes)| Copies { replicas, nodes, durable_writes: true });
             for (durability, text) in guarantees(copies) {
-                let named = match level(durability) {
-                    None => "level none",
-                    Some(DurabilityLevel::MAJORITY) => "level majority",
-                    Some(DurabilityLevel::MAJORITY_AND_PERSIST_ACTIVE) => "level majorityAndPersistToActive",
-                    Some(_) => "level persistToMajority",
+                let named = match code(durability) {
+                    NONE => "level none",
+                    MAJORITY => "level majority",
+                    MAJORITY_AND_PERSIST_ACTIVE => "level majorityAndPersistToActive",
+                    _ => "level persistToMajority",
                 };
                 let rest = text.strip_prefix(named).unwrap_or_else(|| panic!("{durability}: {text}"));
                 assert!(!rest.starts_with(char::is_alphabetic), "{durability}: {text}");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use couchbase::error::{Error, ErrorKind as Kind};
 use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 
-use crate::document::{CHANGED, EXISTS};
+use crate::document::CHANGED;
 use crate::net::lost;
 
 const fn error(kind: ErrorKind, message: &'static str) -> OpError {
@@ -68,32 +68,18 @@ pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
     }
 }
 
-/// Whether an operation was sent and its connection ended before the answer.
-pub(super) fn closed_in_flight(error: &Error) -> bool {
-    matches!(error.kind(), Kind::OtherFailure(text) if text.contains("Closed in flight"))
-}
-
 /// An error text of the SDK without the ports of the connection, which differ each time.
 fn without_ports(text: &str) -> &str {
     text.split(", dispatched").next().unwrap_or(text)
 }
 
-/// The meaning of an error for an operation of this kind. Texts contain no keys and no statements, so that equal errors
-/// are counted together.
-pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
-    use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
+/// The meaning of an error for a query, which only reads. Texts contain no statements, so that equal errors are counted
+/// together.
+pub(super) fn query_error(error_of: &Error) -> OpError {
+    use ErrorKind::{Failed, Refused, Temporary};
     match error_of.kind() {
-        Kind::DocumentNotFound => OpError::not_found(),
-        Kind::DocumentExists => EXISTS,
-        Kind::CasMismatch => CHANGED,
         Kind::TemporaryFailure => BUSY,
         Kind::RateLimitedFailure => RATE_LIMITED,
-        Kind::DocumentLocked => LOCKED,
-        Kind::DurabilityWriteInProgress | Kind::DurableWriteRecommitInProgress => DURABLE_WRITE,
-        Kind::DurabilityImpossible => TOO_FEW_COPIES,
-        Kind::DurabilityAmbiguous => AMBIGUOUS,
-        Kind::DurabilityLevelNotAvailable => NO_SUCH_DURABILITY,
-        Kind::ValueTooLarge => TOO_LARGE,
         Kind::QuotaLimitedFailure => QUOTA,
         Kind::AuthenticationFailure => NOT_ALLOWED,
         Kind::InvalidArgument(wrong) => OpError::new(Refused, format!("invalid argument: {}", wrong.msg())),
@@ -107,13 +93,8 @@ pub(super) fn op_error(kind: OpKind, error_of: &Error) -> OpError {
         Kind::ServiceNotAvailable(_) => {
             OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind()))
         }
-        Kind::DeltaInvalid | Kind::NumberTooBig => error(Failed, "the stored value is not a counter"),
-        Kind::ServerTimeout if !kind.writes() => error(Temporary, "the query service gave up at its timeout"),
-        Kind::OtherFailure(text) if text.starts_with("no server assigned") => {
-            error(Temporary, "the cluster's map names no node for this document now; nothing was sent")
-        }
-        Kind::OtherFailure(text) => lost(kind, without_ports(text)),
-        other if kind.writes() => OpError::new(OutcomeUnknown, other.to_string()),
+        Kind::ServerTimeout => error(Temporary, "the query service gave up at its timeout"),
+        Kind::OtherFailure(text) => lost(OpKind::Query, without_ports(text)),
         other => OpError::new(Failed, other.to_string()),
     }
 }

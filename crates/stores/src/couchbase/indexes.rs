@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use couchbase::options::query_index_mgmt_options::GetAllQueryIndexesOptions;
 use couchbase::options::query_options::QueryOptions;
-use storebench_engine::store::{BuiltIndex, OpError, OpKind, StoreError};
+use storebench_engine::store::{BuiltIndex, OpError, StoreError};
 use storebench_study::workload::{COLLECTION, Language, index_name};
 use tokio::time::{Instant, sleep};
 
-use super::errors::{op_error, store_error};
+use super::errors::{query_error, store_error};
 use super::link::{Link, unwound};
 use super::queries::quoted;
 
@@ -35,7 +35,7 @@ impl Place<'_> {
         let scope = self.link.bucket.scope(self.scope);
         let running = scope.query(statement, QueryOptions::new().metrics(false).server_timeout(LONG));
         let result = unwound(async { running.await.map(drop) }).await;
-        result.unwrap_or(Ok(())).map_err(|error| op_error(OpKind::Query, &error))
+        result.unwrap_or(Ok(())).map_err(|error| query_error(&error))
     }
 
     /// The state of an index; `None` if there is no such index.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::select_ok;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 use storebench_engine::store::{Stats, StoreError};
@@ -161,26 +160,6 @@ impl<'a> Management<'a> {
             tasks.iter().any(|task| task["type"] == "bucket_compaction" && task["bucket"] == *self.settings.bucket)
         }))
     }
-
-    /// The bucket's current map. All nodes are asked at once, since a node that has gone may not even refuse.
-    pub(super) async fn topology(&self) -> Result<Topology, StoreError> {
-        let mut asking = Vec::with_capacity(self.hosts.len());
-        for host in self.hosts {
-            asking.push(Box::pin(self.topology_of(host)));
-        }
-        if asking.is_empty() {
-            return Err(StoreError::Unreachable("the cluster has no node with a management port".into()));
-        }
-        let (topology, _) = select_ok(asking).await.map_err(NotTold::into_error)?;
-        Ok(topology)
-    }
-
-    async fn topology_of(&self, host: &Host) -> Result<Topology, NotTold> {
-        let path = format!("/pools/default/b/{}", self.settings.bucket);
-        let config = self.ask_one(host, Method::GET, &path).await?;
-        let tls = self.settings.address.tls.is_some();
-        Topology::read(config.to_string().as_bytes(), &host.name, tls).map_err(NotTold::Other)
-    }
 }
 
 /// Why a node gave no answer.
@@ -189,48 +168,4 @@ enum NotTold {
     Here(StoreError),
     /// No other node would do better.
     Other(StoreError),
-}
-
-impl NotTold {
-    fn into_error(self) -> StoreError {
-        match self {
-            Self::Here(error) | Self::Other(error) => error,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-
-    use super::*;
-    use crate::registry::Options;
-
-    const CONFIG: &str = r#"{"bucketCapabilities":["collections"],"nodesExt":[{"services":{"kv":1,"mgmt":2}}],
-        "vBucketServerMap":{"numReplicas":0,"vBucketMap":[[0]]}}"#;
-
-    fn host(listener: &TcpListener) -> Host {
-        Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
-    }
-
-    #[test]
-    fn a_silent_node_does_not_keep_the_map_of_the_others() {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let well = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut topology = Topology::read(CONFIG.as_bytes(), "asked", false).unwrap();
-        topology.management = vec![host(&silent), host(&well)];
-        std::thread::spawn(move || {
-            let (mut stream, _) = well.accept().unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{CONFIG}", CONFIG.len());
-        });
-        let settings = Settings::read("couchbase://u:p@127.0.0.1/b", &mut Options::for_test("")).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let told = runtime.block_on(async {
-            let management = Management::new(&settings, &topology).unwrap();
-            tokio::time::timeout(PATIENCE / 2, management.topology()).await
-        });
-        assert_eq!(told.expect("the other node answers").unwrap().data[0].to_string(), "127.0.0.1:1");
-    }
 }

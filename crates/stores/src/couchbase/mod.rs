@@ -1,6 +1,6 @@
 //! `couchbase://USER:PASSWORD@HOST,HOST/BUCKET`: Couchbase Server 7.0 and newer; of older servers and mocks that lack
-//! collections, durable writes or writes that keep an expiry ([`features`]), whatever does not need these. Operations on documents go over connections
-//! of the driver's own (`kv`), everything else through the official crate. `client=sdk` sends all through the crate.
+//! collections, durable writes or writes that keep an expiry ([`features`]), whatever does not need these. Operations on
+//! documents go over connections of the driver's own (`kv`), queries and management through the official crate.
 //!
 //! A study's collections are collections of one scope, `storebench` unless `scope=` names another.
 //!
@@ -13,9 +13,8 @@
 //!
 //! With one or two replicas a majority of the copies is exactly two. The server makes no durable writes with three
 //! replicas, or with fewer data nodes than a majority needs. Only `none` is offered then. `fsync` is offered only on a
-//! bucket without replicas, since no level means exactly that on others. The crate supports neither the older
-//! `replicate_to` and `persist_to` nor a separate timeout for durability. The server's timeout applies (10 s), and a
-//! write that it ends is *outcome unknown*.
+//! bucket without replicas, since no level means exactly that on others. The server gives up a durable write a little
+//! before the operation's timeout, and such a write is *outcome unknown*.
 //!
 //! Reads of keys go to the active copy, so they are always strong. Queries wait for their index (`request_plus`),
 //! except with `stale-ok`. Waiting only for a session's own writes (`at_plus`) would cost a mutation token on every
@@ -28,17 +27,11 @@
 //!
 //! # How the driver works around problems of the crate
 //! - It retries a login forever and does not say why it fails: `probe` first logs in once by hand.
-//! - It keeps operations whose node is away, and does not answer them: `lost_nodes` does.
-//! - It panics on some answers that no real server gives: the panics are caught, and the calls end as unknown.
-//! - It accepts a durability level for sub-document writes, but does not send it: with durability and `client=sdk`, merges
-//!   use a compare-and-swap loop.
-//! - It leaves Nagle's algorithm on, so a small request may wait for the acknowledgement of the previous one.
+//! - It panics on some answers that no real server gives: the panics are caught.
 //! - It has no key-range scans and no views. Key ranges use SQL++ over a primary index, and views the HTTP interface of
 //!   the view engine. The server has deprecated views, and has them only for the default collection, which Storebench
 //!   reads (`existing`) but never writes.
 
-mod bulk;
-mod counter;
 mod durability;
 mod errors;
 mod features;
@@ -46,9 +39,7 @@ mod indexes;
 mod kv;
 mod layout;
 mod link;
-mod lost_nodes;
 mod management;
-mod merge;
 mod operations;
 mod probe;
 mod queries;
@@ -94,12 +85,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
         },
         OptionHelp {
             name: "compression",
-            meaning: "compression of the documents sent: `none` (default), or `snappy` through the official client"
-        },
-        OptionHelp {
-            name: "client",
-            meaning: "who sends operations on documents: Storebench's `own` connections (default), or `sdk`, the official \
-                      client"
+            meaning: "compression of the documents sent: `none` (default), or `snappy` for those of more than 32 bytes that \
+                      shrink to 83 % or less, as the official clients do it"
         },
     ],
     decorator: false,
@@ -208,6 +195,8 @@ impl CouchbaseStore {
 
 /// The server allows 250 bytes, of which the number of the collection takes up to four.
 const LONGEST_KEY_BYTES: usize = 246;
+/// The same in the default collection.
+const LONGEST_DEFAULT_KEY_BYTES: usize = 250;
 
 /// Why a query could not be tried.
 fn not_run(error: OpError) -> StoreError {
@@ -232,20 +221,10 @@ impl Store for CouchbaseStore {
 
     fn capabilities(&self) -> Capabilities {
         let by_query = "a SQL++ query over the primary index (keys=index)";
-        let own = self.settings.own_connections;
-        let bulk = match own {
-            true => "one request per key, all sent at once; each succeeds or fails independently",
-            false => "one operation per key, with 128 in flight at once; each succeeds or fails independently",
-        };
-        let merge = match own {
-            true => {
-                "sub-document writes for a patch of up to 16 top-level members; a compare-and-swap loop for other patches"
-            }
-            false => {
-                "sub-document writes for a patch of up to 16 top-level members; a compare-and-swap loop for other \
-                 patches, and for all patches with durability"
-            }
-        };
+        let bulk =
+            "one request per item, all sent at once but for those of one key; each succeeds or fails independently";
+        let merge =
+            "sub-document writes for a patch of up to 16 top-level members; a compare-and-swap loop for other patches";
         let queries = self.no_queries.get().is_none();
         let topology = self.topology.get();
         let keeps_expiry = topology.as_ref().is_none_or(|topology| topology.features.keeps_expiry);
@@ -294,12 +273,10 @@ impl Store for CouchbaseStore {
                 "Only the active copy acknowledges a touch, whatever the durability: the server has no durable touch.",
                 "A bucket with more than 2 replicas, or with fewer data nodes than a majority of the copies, \
                  guarantees only `none`.",
-                "With client=sdk, if a node fails, operations that the client receives for it before the session notices \
-                 end at their timeout.",
-                "A session opens one connection of its own to each node. The official client, for queries, pages, scans, \
-                 views and counters, opens another one to each node, and one more for the cluster map.",
-                "The official client uses 15 to 57 µs of CPU time per operation, several times as much as Storebench's own \
-                 connections. client=sdk measures with it, as an application would.",
+                "A session opens one connection of its own to each node. The official client, for queries, pages and \
+                 scans, opens another one to each node, and one more for the cluster map.",
+                "The official client would use 15 to 57 µs of CPU time per operation on a document, several times as much \
+                 as Storebench's own connections.",
                 "Tested only on a fake that follows Couchbase's documents, because no real server was at hand. \
                  `storebench conform URL` runs the suite on yours.",
                 "Couchbase Server before 7.0, and mocks, may lack collections, durable writes, or writes that keep an \
@@ -375,20 +352,11 @@ impl Store for CouchbaseStore {
             )));
         }
         let fresh = options.consistency != ReadConsistency::StaleOk;
-        let own = async {
-            match self.settings.own_connections {
-                true => kv::open(&self.settings, &topology, &ready, options).await.map(Some),
-                false => Ok(None),
-            }
-        };
         // At once, because each waits for nodes that are away.
-        let (link, kv) = try_join(Link::open(&self.settings, &topology), own).await?;
+        let kv = kv::open(&self.settings, &topology, &ready, options);
+        let connections = try_join(Link::open(&self.settings, &topology), kv).await?;
         let queries = self.no_queries.get().is_none();
-        let session = CouchbaseSession::new(&self.settings, link, topology, &ready, options, fresh, queries)?;
-        Ok(match kv {
-            Some(kv) => session.over(kv),
-            None => session,
-        })
+        CouchbaseSession::new(&self.settings, connections, &topology, &ready, options, fresh, queries)
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
@@ -445,7 +413,7 @@ impl Store for CouchbaseStore {
             let mut keys = Vec::new();
             for (offset, limit) in places(total, at_most as u64, u64::MAX, SAMPLE_PLACES, seed) {
                 let query = queries::Query::keys_from(&name, offset, limit);
-                let rows = query.run::<queries::Row>(&scope, OpKind::Scan, true, QUERY_PATIENCE).await;
+                let rows = query.run::<queries::Row>(&scope, true, QUERY_PATIENCE).await;
                 keys.extend(rows.map_err(|e| unlisted(&e.message))?.into_iter().map(|row| row.key));
             }
             Ok(keys)
@@ -459,7 +427,7 @@ impl Store for CouchbaseStore {
         let query = queries::Query::asked(text, values, &name).map_err(not_run)?;
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
-            query.run::<Value>(&scope, OpKind::Query, false, QUERY_PATIENCE).await.map(drop).map_err(not_run)
+            query.run::<Value>(&scope, false, QUERY_PATIENCE).await.map(drop).map_err(not_run)
         })
     }
 

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use storebench_engine::store::{Batch, ErrorKind, Explanation, Op, OpError, OpKind, StoreError};
+use storebench_engine::store::{Batch, ErrorKind, Explanation, Op, OpError, StoreError};
 use storebench_study::workload::COLLECTION;
 
-use super::errors::{op_error, store_error};
+use super::errors::{query_error, store_error};
 use super::link::unwound;
 use crate::document::prefix_end_text;
 
@@ -85,21 +85,20 @@ impl Query {
         Self { statement: format!("SELECT META(d).id AS k FROM {from} AS d {order}"), parameters }
     }
 
-    fn options(self, fresh: bool, within: Duration) -> Result<(String, QueryOptions), couchbase::error::Error> {
+    fn options(&self, fresh: bool, within: Duration) -> Result<(String, QueryOptions), couchbase::error::Error> {
         let consistency = if fresh { ScanConsistency::RequestPlus } else { ScanConsistency::NotBounded };
         let mut options =
             QueryOptions::new().scan_consistency(consistency).read_only(true).metrics(false).server_timeout(within);
-        for (name, value) in self.parameters {
+        for (name, value) in &self.parameters {
             options = options.add_named_parameter(name, value)?;
         }
-        Ok((self.statement, options))
+        Ok((self.statement.clone(), options))
     }
 
     /// Runs the query. `fresh` waits for all earlier writes.
     pub(super) async fn run<R: DeserializeOwned + 'static>(
-        self,
+        &self,
         scope: &Scope,
-        kind: OpKind,
         fresh: bool,
         within: Duration,
     ) -> Result<Vec<R>, OpError> {
@@ -109,7 +108,7 @@ impl Query {
             result.rows::<R>().try_collect::<Vec<R>>().await
         };
         match unwound(querying).await {
-            Some(result) => result.map_err(|e| op_error(kind, &e)),
+            Some(result) => result.map_err(|e| query_error(&e)),
             None => Err(OpError::new(ErrorKind::Temporary, "the query service's answer is invalid")),
         }
     }

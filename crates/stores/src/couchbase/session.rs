@@ -1,123 +1,144 @@
 //! One session: its own connections to every node for operations on documents, and the SDK's for the rest.
 
+use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
-use storebench_engine::store::{Completions, Op, Request, Session, SessionCounters, SessionOptions, StoreError, Token};
+use storebench_engine::store::{
+    Completions, ErrorKind, Op, OpError, Reply, Request, Session, SessionCounters, SessionOptions, StoreError, Token,
+};
 
+use super::Ready;
 use super::kv::KvSession;
 use super::link::Link;
-use super::lost_nodes::LostNodes;
-use super::operations::{Context, Target, Task, perform};
+use super::operations::{Call, Context, Found, Target, perform};
 use super::settings::Settings;
 use super::tasks::Tasks;
 use super::topology::Topology;
 use super::views::{KEPT_IN, Views};
-use super::{Ready, durability};
-use crate::repeats::{Rounds, Within};
 
 /// A session. Its connections end with it.
 pub(crate) struct CouchbaseSession {
-    /// Boxed because the SDK's futures have no names. This costs once per session, not once per operation.
-    sdk: Box<dyn Session>,
-    lost_nodes: Rc<LostNodes>,
-    kv: Option<KvSession>,
-    /// Finds out whether a bulk operation has a key twice.
-    rounds: Rounds,
+    kv: KvSession,
+    tasks: Tasks<Result<Found, OpError>>,
+    context: Rc<Context>,
+    /// The operations whose keys are known, and of which one document must exist at least.
+    must_exist: HashSet<Token>,
 }
 
 impl CouchbaseSession {
     pub(super) fn new(
-        settings: &Arc<Settings>,
-        link: Link,
-        topology: Topology,
+        settings: &Settings,
+        (link, kv): (Link, KvSession),
+        topology: &Topology,
         ready: &Ready,
         options: &SessionOptions,
         fresh: bool,
         queries: bool,
     ) -> Result<Self, StoreError> {
-        let link = Arc::new(link);
-        let views = Views::new(settings, &topology)?;
         let target = |(scope, name, body): &(String, String, _)| {
             let has_views = scope == KEPT_IN && name == KEPT_IN;
-            let scope = link.bucket.scope(scope);
-            let collection = scope.collection(name);
-            Target { name: name.clone(), scope, collection, body: *body, has_views }
+            Target { name: name.clone(), scope: link.bucket.scope(scope), body: *body, has_views }
         };
-        let targets = ready.collections.iter().map(target).collect();
-        let lost_nodes = LostNodes::new(Arc::clone(settings), Arc::clone(&link), topology);
         let context = Rc::new(Context {
-            targets,
-            level: durability::level(options.durability),
+            targets: ready.collections.iter().map(target).collect(),
             fresh,
             timeout: options.timeout,
             read_only: ready.read_only,
             queries,
             by_key: queries && settings.key_index,
-            lost_nodes: Rc::clone(&lost_nodes),
-            views,
+            views: Views::new(settings, topology)?,
+            _link: link,
         });
-        let respond = move |request: &Request<'_>| {
-            let task = Task::of(request, &context);
-            perform(Rc::clone(&context), task)
+        Ok(Self { kv, tasks: Tasks::new(), context, must_exist: HashSet::new() })
+    }
+}
+
+/// Whether a service is asked, instead of the nodes that hold the documents.
+#[inline]
+fn is_for_a_service(op: &Op<'_>) -> bool {
+    matches!(op, Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } | Op::Query { .. })
+}
+
+/// Passes completions on. Those of operations that found nothing although something must exist are errors.
+struct Checked<'o> {
+    out: &'o mut dyn Completions,
+    must_exist: &'o mut HashSet<Token>,
+}
+
+impl Completions for Checked<'_> {
+    fn complete(&mut self, token: Token, result: Result<Reply<'_>, OpError>) {
+        let must_exist = self.must_exist.remove(&token);
+        let result = match result {
+            Ok(reply) if must_exist && reply.documents == 0 => Err(OpError::new(
+                ErrorKind::Temporary,
+                "no document of this page of the view exists any more: expired documents stay in a view until the server \
+                 removes them",
+            )),
+            result => result,
         };
-        Ok(Self { sdk: Box::new(Tasks::new(respond)), lost_nodes, kv: None, rounds: Rounds::default() })
+        self.out.complete(token, result);
     }
 
-    /// Sends operations on documents over these connections.
-    pub(super) fn over(self, kv: KvSession) -> Self {
-        Self { kv: Some(kv), ..self }
-    }
-
-    /// Whether a request goes over the own connections.
-    #[inline]
-    fn is_own(&mut self, op: &Op<'_>) -> bool {
-        match *op {
-            // Counters are signed here and unsigned there, which takes a loop for some of them.
-            Op::Counter { .. } | Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => false,
-            Op::Query { .. } | Op::Transaction { .. } => false,
-            // The server may do the requests for one key in any order.
-            Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } => {
-                self.rounds.arrange(items, Within::Given);
-                self.rounds.ranges().count() <= 1
-            }
-            _ => true,
-        }
+    fn arrived(&mut self) {
+        self.out.arrived();
     }
 }
 
 impl Session for CouchbaseSession {
+    #[inline]
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        let is_own = self.kv.is_some() && self.is_own(&request.op);
-        match self.kv.as_mut().filter(|_| is_own) {
-            Some(kv) => kv.submit(request, token, out),
-            None => self.sdk.submit(request, token, out),
+        if !is_for_a_service(&request.op) {
+            if self.must_exist.is_empty() {
+                return self.kv.submit(request, token, out);
+            }
+            // It may find that a connection is lost, and so complete others.
+            return self.kv.submit(request, token, &mut Checked { out, must_exist: &mut self.must_exist });
+        }
+        match Call::of(request, &self.context) {
+            Ok(call) => self.tasks.start(token, perform(Rc::clone(&self.context), call)),
+            Err(error) => out.complete(token, Err(error)),
         }
     }
 
     fn flush(&mut self) {
-        if let Some(kv) = &mut self.kv {
-            kv.flush();
-        }
-        self.sdk.flush();
+        self.kv.flush();
+        self.tasks.flush();
     }
 
     fn poll(&mut self, cx: &mut Waking<'_>, out: &mut dyn Completions) -> Poll<()> {
         // Before the other one, whose reads set the time of what completes after them.
-        let sdk = self.sdk.poll(cx, out);
-        let own = self.kv.as_mut().map_or(Poll::Ready(()), |kv| kv.poll(cx, out));
-        if own.is_ready() { sdk } else { own }
+        for (token, found) in self.tasks.poll(cx) {
+            match found {
+                Ok(Found::Reply(reply)) => out.complete(token, Ok(reply.as_reply())),
+                Ok(Found::Keys(keys)) => {
+                    if keys.must_exist {
+                        self.must_exist.insert(token);
+                    }
+                    let op = Op::BulkRead { keys: keys.keys.as_batch() };
+                    let request = Request { collection: keys.collection, op, contents: keys.contents };
+                    let mut checked = Checked { out, must_exist: &mut self.must_exist };
+                    self.kv.submit(&request, token, &mut checked);
+                    self.kv.flush();
+                }
+                Err(error) => out.complete(token, Err(error)),
+            }
+        }
+        let own = if self.must_exist.is_empty() {
+            self.kv.poll(cx, out)
+        } else {
+            self.kv.poll(cx, &mut Checked { out, must_exist: &mut self.must_exist })
+        };
+        if own.is_ready() && self.tasks.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn abandon(&mut self, token: Token) {
-        if let Some(kv) = &mut self.kv {
-            kv.abandon(token);
-        }
-        self.sdk.abandon(token);
+        self.kv.abandon(token);
+        self.tasks.abandon(token);
+        self.must_exist.remove(&token);
     }
 
     fn counters(&self) -> SessionCounters {
-        self.kv.as_ref().map_or_else(|| self.lost_nodes.counters(), Session::counters)
+        self.kv.counters()
     }
 }

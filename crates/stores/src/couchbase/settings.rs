@@ -21,9 +21,6 @@ use crate::registry::Options;
 const PORT: u16 = 11_210;
 /// The same with TLS.
 const TLS_PORT: u16 = 11_207;
-/// The SDK compresses documents of at least this size, if they shrink to this ratio or less. Both are its own defaults.
-const COMPRESS_FROM_BYTES: usize = 32;
-const COMPRESS_TO: f64 = 0.83;
 
 /// The contents of a URL.
 #[derive(Debug, Clone)]
@@ -36,10 +33,8 @@ pub(super) struct Settings {
     /// Whether the URL asks for that, so that a missing query service is an error.
     pub(super) key_index_asked: bool,
     /// Whether documents are sent compressed with Snappy.
-    compress: bool,
-    /// Whether operations on documents go over connections of Storebench's own instead of the SDK's.
-    pub(super) own_connections: bool,
-    /// The password as those connections last sent it, so that further ones avoid thousands of hashes.
+    pub(super) compress: bool,
+    /// The password as a connection last sent it, so that further ones avoid thousands of hashes.
     pub(super) salt: Arc<Salt>,
 }
 
@@ -82,14 +77,7 @@ impl Settings {
         let keys = options.choice("keys", &["index", "none"])?;
         let (key_index, key_index_asked) = (keys != Some(1), keys == Some(0));
         let compress = options.choice("compression", &["none", "snappy"])? == Some(1);
-        let client = options.choice("client", &["own", "sdk"])?;
-        if compress && client == Some(0) {
-            return Err(StoreError::BadUrl(
-                "compression=snappy needs the official client; use client=sdk, or leave out client".into(),
-            ));
-        }
-        let own_connections = client != Some(1) && !compress;
-        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress, own_connections, salt: Arc::default() })
+        Ok(Self { address, bucket, scope, key_index, key_index_asked, compress, salt: Arc::default() })
     }
 
     /// The address in the SDK's format.
@@ -109,14 +97,9 @@ impl Settings {
     pub(super) fn cluster_options(&self) -> Result<ClusterOptions, StoreError> {
         let (user, password) = self.credentials();
         let kv = KvOptions::new().enable_mutation_tokens(false).enable_server_durations(false).num_connections(1);
-        let compression = if self.compress {
-            CompressionMode::Enabled { min_size: COMPRESS_FROM_BYTES, min_ratio: COMPRESS_TO }
-        } else {
-            CompressionMode::Disabled
-        };
         let mut options = ClusterOptions::new(PasswordAuthenticator::new(user, password).into())
             .kv_options(kv.connect_throttle_timeout(RECONNECT_EVERY))
-            .compression_mode(compression)
+            .compression_mode(CompressionMode::Disabled)
             .orphan_reporter_options(OrphanReporterOptions::new().enabled(false))
             .default_retry_strategy(Arc::new(NoRetries));
         if let Some(tls) = &self.address.tls {

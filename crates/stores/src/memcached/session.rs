@@ -142,7 +142,7 @@ impl Pipelined<Memcached> {
                     work.error = Some(failure(line, false));
                 }
                 self.done(link, used);
-                self.one_less(awaited.work, out);
+                self.one_less(awaited, out);
                 continue;
             }
             let Some((answer, used)) = meta::answer(input)? else { return Ok(()) };
@@ -169,7 +169,7 @@ impl Pipelined<Memcached> {
                     Err(error) => work.error = Some(error),
                 }
                 self.done(link, used);
-                self.one_less(awaited.work, out);
+                self.one_less(awaited, out);
             } else {
                 let read = match (result, answer) {
                     (Ok(_), Answer::Value(body, _)) => Ok((body.to_vec(), flags.to_vec())),
@@ -177,10 +177,8 @@ impl Pipelined<Memcached> {
                     (Ok(_), other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
                 };
                 self.done(link, used);
-                match read {
-                    Ok((old, flags)) => self.next_step(link, awaited, Some((&old, &flags)), out),
-                    Err(error) => self.conclude(awaited, Err(error), None, out),
-                }
+                let read = read.as_ref().map(|(old, flags)| (&old[..], &flags[..])).map_err(OpError::clone);
+                self.looked(link, awaited, read, out);
             }
         }
     }

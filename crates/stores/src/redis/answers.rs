@@ -52,7 +52,7 @@ impl RedisSession {
                 let Some((value, used)) = Value::read(input)? else { return Ok(()) };
                 study_queries::answered(&awaited, &value, works.get(awaited.work));
                 self.done(link, used);
-                self.one_less(awaited.work, out);
+                self.one_less(awaited, out);
                 continue;
             }
             if awaited.expect == Expect::Steps {
@@ -90,7 +90,7 @@ impl RedisSession {
                         self.links[link].pipe.consume(used);
                     } else {
                         self.done(link, used);
-                        self.one_less(awaited.work, out);
+                        self.one_less(awaited, out);
                     }
                 }
                 Role::Own => {
@@ -117,15 +117,17 @@ impl RedisSession {
                         (Expect::Value | Expect::Exists, Role::Item) => {
                             item_read(&awaited, item, works.get(awaited.work))?;
                             self.done(link, used);
-                            self.one_less(awaited.work, out);
+                            self.one_less(awaited, out);
                         }
                         (Expect::Value | Expect::Exists, Role::Look) => {
                             let old = step_read(item)?;
                             self.done(link, used);
-                            match old {
-                                Ok(old) => self.next_step(link, awaited, Some((&old, &old)), out),
-                                Err(error) => self.conclude(awaited, Err(error), None, out),
-                            }
+                            self.looked(
+                                link,
+                                awaited,
+                                old.as_deref().map(|old| (old, old)).map_err(OpError::clone),
+                                out,
+                            );
                         }
                         (Expect::Value | Expect::Exists, _) => {
                             let result = look(&awaited, item)?;

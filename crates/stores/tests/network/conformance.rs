@@ -27,8 +27,8 @@ mod couchbase {
     }
 
     #[test]
-    fn one_node_through_the_official_client() {
-        leaves_nothing(&fake(FakeOptions::default()), "?client=sdk");
+    fn one_node_with_compressed_documents() {
+        leaves_nothing(&fake(FakeOptions::default()), "?compression=snappy");
     }
 
     #[test]

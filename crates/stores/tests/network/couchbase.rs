@@ -51,46 +51,12 @@ fn layout() -> Layout {
 }
 
 fn prepared(fake: &Fake) -> Arc<dyn AnyStore> {
-    prepared_for(fake, "own")
-}
-
-fn prepared_for(fake: &Fake, client: &str) -> Arc<dyn AnyStore> {
-    let store = store(&format!("{}?client={client}", fake.url()));
+    let store = store(&fake.url());
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     store
 }
 
-/// What holds over the driver's own connections, and through the official client.
-macro_rules! with_each_client {
-    ($($test:ident)+) => {
-        $(mod $test {
-            #[test]
-            fn own() {
-                super::$test("own");
-            }
-            #[test]
-            fn sdk() {
-                super::$test("sdk");
-            }
-        })+
-    };
-}
-
 mod in_flight;
-
-with_each_client! {
-    durability_is_what_the_copies_hold
-    levels_that_persist_wait_for_the_disks
-    a_moved_partition_is_followed
-    a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back
-    a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on
-    a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not
-    without_writes_that_keep_an_expiry_only_what_needs_them_is_refused
-    without_durable_writes_only_they_are_refused
-    without_collections_the_default_one_can_be_used
-    garbage_ends_operations_with_errors_and_never_the_program
-    a_bulk_larger_than_what_is_in_flight_at_once_ends
-}
 
 fn options() -> SessionOptions {
     SessionOptions {
@@ -131,9 +97,10 @@ fn settled_upsert(caller: &mut Caller, key: &str) -> Result<OwnedReply, OpError>
     }
 }
 
-fn a_bulk_larger_than_what_is_in_flight_at_once_ends(client: &str) {
+#[test]
+fn a_bulk_larger_than_what_is_in_flight_at_once_ends() {
     for fake in [fake(FakeOptions::default()), three(1)] {
-        let store = prepared_for(&fake, client);
+        let store = prepared(&fake);
         let mut c = caller(&store, &options());
         let mut items = BatchBuf::new();
         (0..2_000).for_each(|i| items.push(&format!("key-{i}"), b"{\"user\":\"ann\"}"));
@@ -156,6 +123,14 @@ fn compressed_documents_come_back() {
     call(&mut c, Op::Upsert { key: "a", body: body.as_bytes() }).unwrap();
     assert_eq!(call(&mut c, Op::Read { key: "a" }).unwrap().as_reply().body, Some(body.as_bytes()));
     assert_eq!(fake.documents("storebench", "documents"), [("a".to_owned(), body.into_bytes())]);
+    assert_eq!(fake.compressed(), 1);
+    call(&mut c, Op::Upsert { key: "b", body: b"{}" }).unwrap();
+    assert_eq!(call(&mut c, Op::Read { key: "b" }).unwrap().as_reply().body, Some(&b"{}"[..]));
+    assert_eq!(fake.compressed(), 1, "too short");
+
+    let (_fake, store) = lacking(Lacks { snappy: true, ..Lacks::default() }, "?compression=snappy");
+    let error = store.prepare(&layout(), Prepare::Fresh).unwrap_err();
+    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("leave out compression")), "{error:?}");
 }
 
 #[test]
@@ -199,9 +174,9 @@ fn urls_that_cannot_work_are_refused_without_contact() {
 }
 
 /// A fake that lacks something, and the store on it.
-fn lacking(lacks: Lacks, client: &str) -> (Fake, Arc<dyn AnyStore>) {
+fn lacking(lacks: Lacks, options: &str) -> (Fake, Arc<dyn AnyStore>) {
     let fake = fake(FakeOptions { version: "6.0.5-0000-fake".into(), lacks, ..FakeOptions::default() });
-    let store = store(&format!("{}?client={client}", fake.url()));
+    let store = store(&format!("{}{options}", fake.url()));
     (fake, store)
 }
 
@@ -212,8 +187,9 @@ fn writes_and_reads(store: &Arc<dyn AnyStore>) -> Caller {
     c
 }
 
-fn without_writes_that_keep_an_expiry_only_what_needs_them_is_refused(client: &str) {
-    let (_fake, store) = lacking(Lacks { keeping_expiry: true, ..Lacks::default() }, client);
+#[test]
+fn without_writes_that_keep_an_expiry_only_what_needs_them_is_refused() {
+    let (_fake, store) = lacking(Lacks { keeping_expiry: true, ..Lacks::default() }, "");
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     let mut c = writes_and_reads(&store);
     let can = store.capabilities();
@@ -228,8 +204,9 @@ fn without_writes_that_keep_an_expiry_only_what_needs_them_is_refused(client: &s
     writes_and_reads(&store);
 }
 
-fn without_durable_writes_only_they_are_refused(client: &str) {
-    let (_fake, store) = lacking(Lacks { durable_writes: true, ..Lacks::default() }, client);
+#[test]
+fn without_durable_writes_only_they_are_refused() {
+    let (_fake, store) = lacking(Lacks { durable_writes: true, ..Lacks::default() }, "");
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     let mut c = writes_and_reads(&store);
     call(&mut c, Op::MergePatch { key: "a", patch: b"{\"n\":1}" }).unwrap();
@@ -240,10 +217,11 @@ fn without_durable_writes_only_they_are_refused(client: &str) {
     assert!(error.to_string().contains("lacks durable writes"), "{error}");
 }
 
-fn without_collections_the_default_one_can_be_used(client: &str) {
-    let all = Lacks { collections: true, durable_writes: true, keeping_expiry: true };
+#[test]
+fn without_collections_the_default_one_can_be_used() {
+    let all = Lacks { collections: true, durable_writes: true, keeping_expiry: true, ..Lacks::default() };
     for lacks in [Lacks { collections: true, ..Lacks::default() }, all] {
-        let (fake, store) = lacking(lacks, client);
+        let (fake, store) = lacking(lacks, "");
         assert_eq!(store.inspect().unwrap(), Namespace::Absent);
         assert_eq!(store.collections().unwrap(), ["_default"]);
         let existing = |name: &str| {
@@ -372,9 +350,10 @@ fn documents_of_others_are_read_and_sampled_and_stay_as_they_were() {
     assert_eq!((fake.collections(), fake.documents("travel", "hotels")), before);
 }
 
-fn durability_is_what_the_copies_hold(client: &str) {
+#[test]
+fn durability_is_what_the_copies_hold() {
     let fake = three(1);
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let options = SessionOptions { timeout: Duration::from_secs(2), ..options() };
     let mut durable = caller(&store, &SessionOptions { durability: Durability::MAJORITY, ..options.clone() });
     let mut plain = caller(&store, &options);
@@ -428,9 +407,10 @@ fn durability_is_what_the_copies_hold(client: &str) {
     assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
 }
 
-fn levels_that_persist_wait_for_the_disks(client: &str) {
+#[test]
+fn levels_that_persist_wait_for_the_disks() {
     let fake = three(2);
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let with = |acknowledged_by, on| {
         let durability = Durability { acknowledged_by, persisted: Persisted::Disk, on };
         caller(&store, &SessionOptions { durability, ..options() })
@@ -509,20 +489,128 @@ fn an_increment_beyond_the_range_was_done() {
     assert_eq!(stored[0].1, b"9223372036854775808");
 }
 
-fn a_moved_partition_is_followed(client: &str) {
+/// Negative numbers, and what the server's unsigned counters cannot do, are read and written.
+#[test]
+fn counters_go_below_zero_and_back_whoever_else_counts() {
+    let fake = three(1);
+    let store = store(&fake.url());
+    let counters = CollectionLayout {
+        name: "counters".into(),
+        body: Body::Counter,
+        indexes: vec![],
+        existing: None,
+        uses: storebench_engine::store::Uses::ALL,
+    };
+    store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
+    let mut c = caller(&store, &options());
+    let mut add = |key: &str, delta, initial| call(&mut c, Op::Counter { key, delta, initial });
+    let mut value = |key: &str, delta, initial| add(key, delta, initial).unwrap().as_reply().counter.unwrap();
+    assert_eq!([value("a", 1, 5), value("a", 2, 0), value("a", -10, 0), value("a", 1, 0)], [5, 7, -3, -2]);
+    assert_eq!([value("b", -1, 5), value("b", -1, 5), value("c", 3, -4), value("c", 5, 0)], [5, 4, -4, 1]);
+    let threads = (0..4).map(|_| {
+        let store = Arc::clone(&store);
+        std::thread::spawn(move || {
+            let mut c = caller(&store, &options());
+            (0..25).for_each(|_| drop(call(&mut c, Op::Counter { key: "d", delta: -1, initial: -1 }).unwrap()));
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(add("d", 0, 0).unwrap().as_reply().counter, Some(-100));
+    let error = add("c", i64::MIN, 0).and_then(|_| add("c", i64::MIN, 0)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+}
+
+/// As if each had been an operation of its own, in this order.
+#[test]
+fn the_items_of_one_key_are_written_one_after_the_other() {
+    for fake in [fake(FakeOptions::default()), three(1)] {
+        let store = prepared(&fake);
+        let mut c = caller(&store, &options());
+        let mut items = BatchBuf::new();
+        for n in 0..300 {
+            items.push(&format!("k{}", n % 7), format!("{{\"n\":{n}}}").as_bytes());
+        }
+        let write = |kind| Op::BulkWrite { kind, items: items.as_batch() };
+        let inserted = call(&mut c, write(BulkWrite::Insert)).unwrap();
+        let reply = inserted.as_reply();
+        assert_eq!((reply.documents, reply.rejects.len()), (7, 293));
+        assert!(reply.rejects.iter().all(|reject| reject.item >= 7 && reject.error.kind == ErrorKind::Conflict));
+        assert_eq!(call(&mut c, write(BulkWrite::Upsert)).unwrap().as_reply().documents, 300);
+        for k in 0..7 {
+            let last = (0..300).rev().find(|n| n % 7 == k).unwrap();
+            let read = call(&mut c, Op::Read { key: &format!("k{k}") }).unwrap();
+            assert_eq!(read.as_reply().body, Some(format!("{{\"n\":{last}}}").as_bytes()));
+        }
+        let deleted = call(&mut c, Op::BulkDelete { keys: items.as_batch() }).unwrap();
+        assert_eq!((deleted.as_reply().documents, deleted.as_reply().rejects.len()), (7, 0));
+        assert_eq!(fake.documents("storebench", "documents"), []);
+    }
+}
+
+/// While a durable write waits for its copies, the server refuses another one of the same document.
+#[test]
+fn a_bulk_write_waits_for_each_write_of_a_key_before_the_next() {
+    let fake =
+        fake(FakeOptions { nodes: 3, replicas: 1, durability_timeout: Duration::from_secs(60), ..Default::default() });
+    let store = prepared(&fake);
+    let mut c = caller(&store, &SessionOptions { durability: Durability::MAJORITY, ..options() });
+    let mut items = BatchBuf::new();
+    for n in 0..15 {
+        items.push(&format!("k{}", n % 3), format!("{{\"n\":{n}}}").as_bytes());
+    }
+    (0..3).for_each(|node| fake.set_replicating(node, false));
+    let reply = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            (0..3).for_each(|node| fake.set_replicating(node, true));
+        });
+        call(&mut c, Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap()
+    });
+    assert_eq!((reply.as_reply().documents, reply.as_reply().rejects.len()), (15, 0));
+    for k in 0..3 {
+        let read = call(&mut c, Op::Read { key: &format!("k{k}") }).unwrap();
+        assert_eq!(read.as_reply().body, Some(format!("{{\"n\":{}}}", 12 + k).as_bytes()));
+    }
+}
+
+#[test]
+fn a_moved_partition_is_followed() {
     for tell in [false, true] {
         let fake = three(0);
-        let store = prepared_for(&fake, client);
-        let mut c = caller(&store, &options());
-        for i in 0..100 {
-            upsert(&mut c, &format!("key-{i}")).unwrap();
+        let store = store(&fake.url());
+        let mut layout = layout();
+        layout.collections[1].body = Body::Counter;
+        store.prepare(&layout, Prepare::Fresh).unwrap();
+        let (mut c, counters) = (caller(&store, &options()), CollectionId(1));
+        let count = |c: &mut Caller, key: &str, delta| {
+            let mut sum = None;
+            let op = Op::Counter { key, delta, initial: 0 };
+            c.call(&Request { collection: counters, op, contents: true }, |result| sum = result.unwrap().counter);
+            sum.unwrap()
+        };
+        let keys: Vec<String> = (0..100).map(|i| format!("key-{i}")).collect();
+        let mut twice = BatchBuf::new();
+        keys.iter().chain(&keys).for_each(|key| twice.push(key, b"{}"));
+        for key in &keys {
+            upsert(&mut c, key).unwrap();
+            count(&mut c, key, 1);
         }
-        fake.move_vbuckets(0, 1, tell);
-        for i in 0..100 {
-            let key = format!("key-{i}");
-            let reply = call(&mut c, Op::Read { key: &key }).unwrap();
-            assert_eq!(reply.as_reply().documents, 1);
-            upsert(&mut c, &key).unwrap();
+        let (mut moves, bulk) = ([(0, 1), (1, 2), (2, 0)].into_iter().cycle(), BulkWrite::Upsert);
+        let mut moved = || moves.next().map(|(from, to)| fake.move_vbuckets(from, to, tell));
+        moved();
+        for key in &keys {
+            assert_eq!(call(&mut c, Op::Read { key }).unwrap().as_reply().documents, 1);
+            upsert(&mut c, key).unwrap();
+        }
+        moved();
+        let written = call(&mut c, Op::BulkWrite { kind: bulk, items: twice.as_batch() }).unwrap();
+        assert_eq!((written.as_reply().documents, written.as_reply().rejects.len()), (200, 0));
+        for delta in [1, -5] {
+            moved();
+            for key in &keys {
+                let sum = count(&mut c, key, delta);
+                assert_eq!(sum, if delta > 0 { 1 } else { -4 }, "{key}");
+            }
         }
         assert_eq!(fake.documents("storebench", "documents").len(), 100);
         if !tell {
@@ -531,9 +619,10 @@ fn a_moved_partition_is_followed(client: &str) {
     }
 }
 
-fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back(client: &str) {
+#[test]
+fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back() {
     let fake = fake(FakeOptions::default());
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let mut c = caller(&store, &options());
     upsert(&mut c, "a").unwrap();
     fake.fail_temporarily(3);
@@ -554,9 +643,10 @@ fn a_temporary_failure_is_temporary_and_not_retried_behind_the_engines_back(clie
     assert_eq!(none.as_reply().documents, 0);
 }
 
-fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on(client: &str) {
+#[test]
+fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on() {
     let fake = fake(FakeOptions::default());
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let mut c = caller(&store, &SessionOptions { timeout: Duration::from_millis(300), ..options() });
     upsert(&mut c, "a").unwrap();
     fake.stall(true);
@@ -573,9 +663,10 @@ fn a_stalled_write_is_of_unknown_outcome_and_the_session_goes_on(client: &str) {
     assert!(keys.contains(&"stalled".to_owned()), "the write was applied, which is why its outcome was unknown");
 }
 
-fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not(client: &str) {
+#[test]
+fn a_document_over_the_limit_is_refused_and_the_others_of_its_bulk_are_not() {
     let fake = fake(FakeOptions { largest_value_bytes: 100_000, ..FakeOptions::default() });
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let mut c = caller(&store, &options());
     let large = format!("{{\"t\":\"{}\"}}", "x".repeat(100_000));
     let error = call(&mut c, Op::Upsert { key: "large", body: large.as_bytes() }).unwrap_err();
@@ -707,9 +798,10 @@ fn garbage_before_a_session_opens_is_named() {
     }
 }
 
-fn garbage_ends_operations_with_errors_and_never_the_program(client: &str) {
+#[test]
+fn garbage_ends_operations_with_errors_and_never_the_program() {
     let fake = fake(FakeOptions::default());
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let short = SessionOptions { timeout: Duration::from_millis(100), ..options() };
     for (seed, garbage) in Garbage::ALL.into_iter().cycle().take(10).enumerate() {
         let mut c = caller(&store, &short);
@@ -719,15 +811,11 @@ fn garbage_ends_operations_with_errors_and_never_the_program(client: &str) {
             let _ = upsert(&mut c, &key);
             let _ = call(&mut c, Op::Read { key: &key });
             let _ = call(&mut c, Op::MergePatch { key: &key, patch: br#"{"a":1}"# });
-            // These go through the SDK whatever the client.
-            if client == "sdk" {
-                let _ = call(&mut c, Op::Counter { key: &key, delta: 1, initial: 0 });
-                let _ = call(&mut c, Op::Page { field: "user", value: "\"ann\"", limit: 3 });
-            }
+            let _ = call(&mut c, Op::Counter { key: &key, delta: 1, initial: 0 });
+            // This goes through the SDK.
+            let _ = call(&mut c, Op::Page { field: "user", value: "\"ann\"", limit: 3 });
         }
-        if client == "sdk" {
-            let _ = store.stats();
-        }
+        let _ = store.stats();
         fake.garble(None);
     }
     // The server works again, and a new session works normally.
@@ -760,11 +848,18 @@ fn views_of_the_default_collection_are_asked_by_keys_and_ranges() {
     let keyed = ask("by/user", ViewRows::Keys(r#"["u1","u3","nobody"]"#), 100).unwrap();
     assert_eq!(keyed.len(), 20);
     assert!(keyed.iter().all(|(_, bytes)| *bytes > 15), "the documents must be read");
+    assert!(keyed[..10].is_sorted() && keyed[10..].is_sorted(), "in the order of the view: {keyed:?}");
     let range = |start, end| ViewRows::Range { start, end };
     assert_eq!(count(ask("by/user", range(Some(r#""u1""#), Some(r#""u2""#)), 100)), 20);
     assert_eq!(count(ask("by/user", range(None, Some(r#""u0""#)), 100)), 10);
     let missing: OpError = ask("by/nothing", ViewRows::All, 1).unwrap_err();
     assert!(missing.kind == ErrorKind::Refused && missing.message.contains("not_found"), "{missing}");
+
+    // Its rows were found, and its documents cannot be read now.
+    fake.fail_temporarily(1_000);
+    assert_eq!(ask("by/user", ViewRows::All, 7).unwrap_err().kind, ErrorKind::Temporary);
+    fake.fail_temporarily(0);
+    assert_eq!(count(ask("by/user", ViewRows::All, 7)), 7);
 
     // If a node is down, any other one answers.
     fake.kill(0);

@@ -118,6 +118,8 @@ pub(super) struct Cluster {
     pub operations: u64,
     /// How often a request reached a node without its vbucket.
     pub not_my_vbucket: u64,
+    /// Values that came compressed.
+    pub compressed: u64,
 }
 
 impl Cluster {
@@ -145,6 +147,7 @@ impl Cluster {
             faults: Faults::default(),
             operations: 0,
             not_my_vbucket: 0,
+            compressed: 0,
         }
     }
 

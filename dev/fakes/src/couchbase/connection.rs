@@ -232,6 +232,7 @@ impl Connection {
             feature::COLLECTIONS => !lacks.collections,
             feature::SYNC_REPLICATION => !lacks.durable_writes,
             feature::KEEPING_EXPIRY => !lacks.keeping_expiry,
+            feature::SNAPPY => !lacks.snappy,
             code => feature::KNOWN.contains(&code),
         };
         let agreed: Vec<u16> = asked.filter(has).collect();

@@ -44,6 +44,8 @@ pub struct Lacks {
     pub durable_writes: bool,
     /// Writes that keep the document's expiry.
     pub keeping_expiry: bool,
+    /// Compressed documents.
+    pub snappy: bool,
 }
 
 /// The options of a fake.
@@ -341,6 +343,11 @@ impl Fake {
     pub fn counts(&self) -> (u64, u64) {
         let cluster = self.shared.lock();
         (cluster.operations, cluster.not_my_vbucket)
+    }
+
+    /// The number of values that came compressed.
+    pub fn compressed(&self) -> u64 {
+        self.shared.lock().compressed
     }
 }
 

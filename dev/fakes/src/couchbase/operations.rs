@@ -124,7 +124,11 @@ fn perform(cluster: &mut Cluster, agreed: Agreed, request: &Request, name: &Name
             let document = present(found, status::KEY_NOT_FOUND)?;
             let datatype = if agreed.json && document.is_json() { JSON } else { 0 };
             let extras = document.flags.to_be_bytes().to_vec();
-            Ok(Response { cas: document.cas, datatype, extras, ..Response::value(document.value) })
+            let (value, compressed) = match agreed.snappy {
+                true => (snap::raw::Encoder::new().compress_vec(&document.value).unwrap_or_default(), COMPRESSED),
+                false => (document.value, 0),
+            };
+            Ok(Response { cas: document.cas, datatype: datatype | compressed, extras, ..Response::value(value) })
         }
         opcode::GET_META => {
             let document = present(found, status::KEY_NOT_FOUND)?;
@@ -179,7 +183,8 @@ fn check_cas(request: &Request, document: &Document) -> Result<(), Response> {
 }
 
 /// The value of a request, decompressed.
-fn contents(cluster: &Cluster, agreed: Agreed, request: &Request) -> Result<Vec<u8>, Response> {
+fn contents(cluster: &mut Cluster, agreed: Agreed, request: &Request) -> Result<Vec<u8>, Response> {
+    cluster.compressed += u64::from(request.datatype & COMPRESSED != 0);
     let value = if request.datatype & COMPRESSED == 0 {
         request.value.clone()
     } else if agreed.snappy {

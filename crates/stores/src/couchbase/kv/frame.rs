@@ -6,6 +6,7 @@ pub(super) mod opcode {
     pub(in super::super) const ADD: u8 = 0x02;
     pub(in super::super) const REPLACE: u8 = 0x03;
     pub(in super::super) const DELETE: u8 = 0x04;
+    pub(in super::super) const INCREMENT: u8 = 0x05;
     pub(in super::super) const APPEND: u8 = 0x0e;
     pub(in super::super) const PREPEND: u8 = 0x0f;
     pub(in super::super) const TOUCH: u8 = 0x1c;
@@ -26,6 +27,7 @@ pub(super) mod status {
     pub(in super::super) const KEY_NOT_FOUND: u16 = 0x01;
     pub(in super::super) const KEY_EXISTS: u16 = 0x02;
     pub(in super::super) const NOT_STORED: u16 = 0x05;
+    pub(in super::super) const NO_NUMBER: u16 = 0x06;
     pub(in super::super) const NOT_MY_VBUCKET: u16 = 0x07;
     pub(in super::super) const NO_BUCKET: u16 = 0x08;
     pub(in super::super) const AUTH_STALE: u16 = 0x1f;
@@ -52,6 +54,8 @@ pub(super) struct Request<'a> {
     pub(super) opcode: u8,
     pub(super) vbucket: u16,
     pub(super) cas: u64,
+    /// The form of the value.
+    pub(super) datatype: u8,
     /// Durability and the like.
     pub(super) frames: &'a [u8],
     pub(super) extras: &'a [u8],
@@ -74,7 +78,7 @@ impl Request<'_> {
         } else {
             (header[0], header[2], header[3]) = (FLEXIBLE_REQUEST, self.frames.len() as u8, key as u8);
         }
-        (header[1], header[4]) = (self.opcode, self.extras.len() as u8);
+        (header[1], header[4], header[5]) = (self.opcode, self.extras.len() as u8, self.datatype);
         header[VBUCKET_AT..VBUCKET_AT + 2].copy_from_slice(&self.vbucket.to_be_bytes());
         header[8..12].copy_from_slice(&(body as u32).to_be_bytes());
         header[16..24].copy_from_slice(&self.cas.to_be_bytes());
@@ -103,6 +107,8 @@ pub(super) struct Answer<'a> {
     pub(super) status: u16,
     pub(super) number: u32,
     pub(super) cas: u64,
+    /// The form of the value.
+    pub(super) datatype: u8,
     pub(super) extras: &'a [u8],
     pub(super) value: &'a [u8],
 }
@@ -128,6 +134,7 @@ pub(super) fn answer(bytes: &[u8]) -> Result<Option<(Answer<'_>, usize)>, &'stat
     let Some(body) = bytes.get(HEADER_BYTES..used) else { return Ok(None) };
     let answer = Answer {
         opcode: header[1],
+        datatype: header[5],
         status: u16::from_be_bytes([header[6], header[7]]),
         number: u32::from_be_bytes([header[12], header[13], header[14], header[15]]),
         cas: u64::from_be_bytes(*header[16..].first_chunk().unwrap_or(&[0; 8])),
@@ -169,6 +176,7 @@ mod tests {
         let request = Request {
             opcode: opcode::SET,
             vbucket: 0x0102,
+            datatype: 0,
             cas: 9,
             frames: &[0x11, 1],
             extras: &[0; 8],

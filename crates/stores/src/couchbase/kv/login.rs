@@ -5,10 +5,11 @@ use std::time::Duration;
 use storebench_engine::store::StoreError;
 
 use super::super::features::Features;
-use super::super::probe::{bucket_refused, login_refused};
+use super::super::probe::{bucket_refused, login_refused, not_couchbase, silent};
 use super::super::settings::Settings;
 use super::frame::{self, Request, opcode, status};
 use super::request::leb128;
+use super::snappy;
 use crate::connection::Dialog;
 use crate::net::scram::Scram;
 use crate::net::{Host, Secret, Stream, connect};
@@ -32,6 +33,31 @@ pub(super) struct Ready {
     features: Features,
 }
 
+/// Asks a node for the bucket's map, and for what it can do.
+///
+/// # Errors
+/// `Unreachable` with cause and remedy.
+pub(in super::super) async fn first_contact(
+    settings: &Settings,
+    host: &Host,
+) -> Result<(Vec<u8>, Features), StoreError> {
+    let mut node = Ready::connected(settings, host, Features::ALL).await?;
+    let asking = async {
+        let said = node.greet(settings.compress).await.map_err(|error| not_couchbase(host, &error.to_string()))?;
+        let agreed = node.agreed(&said, settings.compress)?;
+        node.log_in(settings).await?;
+        node.select(settings).await?;
+        let map = node.ask(Request { opcode: opcode::GET_CLUSTER_CONFIG, ..Request::default() }).await?;
+        match map.status {
+            status::SUCCESS => {
+                Ok((String::from_utf8_lossy(&map.value).replace("$HOST", &host.name).into_bytes(), agreed))
+            }
+            other => Err(node.odd(&format!("it returned no map of the cluster (status 0x{other:02x})"))),
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(silent(host, PATIENCE)))
+}
+
 /// An answer, owned.
 struct Said {
     status: u16,
@@ -46,23 +72,37 @@ impl Ready {
     /// `Unreachable` with cause and remedy.
     pub(super) async fn open(settings: &Settings, host: &Host, features: Features) -> Result<Self, StoreError> {
         let opening = async {
-            let stream = connect(host, settings.address.tls.as_ref(), PATIENCE).await?;
-            let mut ready = Self { dialog: Dialog::new(stream), host: host.clone(), number: 0, features };
-            ready.agree().await?;
-            ready.log_in(settings).await?;
-            let bucket =
-                Request { opcode: opcode::SELECT_BUCKET, key: settings.bucket.as_bytes(), ..Request::default() };
-            match ready.ask(bucket).await?.status {
-                status::SUCCESS => Ok(ready),
-                status::KEY_NOT_FOUND | status::NO_ACCESS => {
-                    Err(bucket_refused(host, &settings.bucket, settings.credentials().0))
-                }
-                other => Err(ready.odd(&format!("it does not serve the bucket now (status 0x{other:02x})"))),
+            let mut ready = Self::connected(settings, host, features).await?;
+            let said = ready.greet(settings.compress).await?;
+            let agreed = ready.agreed(&said, settings.compress)?;
+            if let Some(why) = agreed.lacks(features) {
+                return Err(StoreError::NotSupported(format!(
+                    "{host}: {why}, though another node of the cluster has them; use nodes of one version"
+                )));
             }
+            ready.log_in(settings).await?;
+            ready.select(settings).await?;
+            Ok(ready)
         };
         match tokio::time::timeout(PATIENCE, opening).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::Unreachable(format!("{host} did not answer within {PATIENCE:?}"))),
+        }
+    }
+
+    async fn connected(settings: &Settings, host: &Host, features: Features) -> Result<Self, StoreError> {
+        let stream = connect(host, settings.address.tls.as_ref(), PATIENCE).await?;
+        Ok(Self { dialog: Dialog::new(stream), host: host.clone(), number: 0, features })
+    }
+
+    async fn select(&mut self, settings: &Settings) -> Result<(), StoreError> {
+        let bucket = Request { opcode: opcode::SELECT_BUCKET, key: settings.bucket.as_bytes(), ..Request::default() };
+        match self.ask(bucket).await?.status {
+            status::SUCCESS => Ok(()),
+            status::KEY_NOT_FOUND | status::NO_ACCESS => {
+                Err(bucket_refused(&self.host, &settings.bucket, settings.credentials().0))
+            }
+            other => Err(self.odd(&format!("it does not serve the bucket now (status 0x{other:02x})"))),
         }
     }
 
@@ -92,20 +132,27 @@ impl Ready {
         }
     }
 
-    async fn agree(&mut self) -> Result<(), StoreError> {
-        let wanted = FEATURES.into_iter().chain(self.features.numbers());
+    /// Tells the node what is wanted.
+    async fn greet(&mut self, compress: bool) -> Result<Said, StoreError> {
+        let compression = compress.then_some(snappy::FEATURE);
+        let wanted = FEATURES.into_iter().chain(self.features.numbers()).chain(compression);
         let wanted: Vec<u8> = wanted.flat_map(u16::to_be_bytes).collect();
-        let hello = Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() };
-        let said = self.ask(hello).await?;
-        let agreed: Vec<u16> = said.value.as_chunks().0.iter().copied().map(u16::from_be_bytes).collect();
-        match (said.status, Features::agreed(&agreed).lacks(self.features)) {
-            (status::SUCCESS, None) => Ok(()),
-            (status::SUCCESS, Some(why)) => Err(StoreError::NotSupported(format!(
-                "{}: {why}, though another node of the cluster has them; use nodes of one version",
-                self.host
-            ))),
-            (other, _) => Err(self.odd(&format!("it does not take connections now (status 0x{other:02x})"))),
+        self.ask(Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() }).await
+    }
+
+    /// What the node can do of that.
+    fn agreed(&self, said: &Said, compress: bool) -> Result<Features, StoreError> {
+        if said.status != status::SUCCESS {
+            return Err(self.odd(&format!("it does not take connections now (status 0x{:02x})", said.status)));
         }
+        let agreed: Vec<u16> = said.value.as_chunks().0.iter().copied().map(u16::from_be_bytes).collect();
+        if compress && !agreed.contains(&snappy::FEATURE) {
+            let host = &self.host;
+            return Err(StoreError::NotSupported(format!(
+                "{host}: the server takes no compressed documents; leave out compression=snappy"
+            )));
+        }
+        Ok(Features::agreed(&agreed))
     }
 
     async fn log_in(&mut self, settings: &Settings) -> Result<(), StoreError> {
@@ -124,7 +171,7 @@ impl Ready {
             let status = begun.status;
             return Err(self.odd(&format!(
                 "it refused to log `{user}` in by SCRAM-SHA-256 (status 0x{status:02x}), which may be disabled; use \
-                 couchbases:// or client=sdk"
+                 couchbases://"
             )));
         }
         let Some(proof) = scram.answer(&begun.value, LEAST_ROUNDS, &Secret::new(password), &settings.salt) else {

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use couchbase::transcoding::{DataType, encode_common_flags};
 use serde_json::Value;
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
 use storebench_study::workload::Body;
 
-use super::super::LONGEST_KEY_BYTES;
 use super::super::errors::TOO_LARGE;
-use super::super::merge;
-use super::super::operations::{NO_REVISION, flags};
+use super::super::{LONGEST_DEFAULT_KEY_BYTES, LONGEST_KEY_BYTES};
 use super::frame::{Request, opcode};
+use super::snappy;
 use crate::document::wrong_collection;
 
 /// What the answer means.
@@ -24,6 +24,8 @@ pub(super) enum What {
     Swapped,
     /// Members were set and removed, or one of them could not be.
     Patched,
+    /// The value of a counter.
+    Counted,
     /// The document and its revision.
     Value,
     /// One or zero documents.
@@ -77,13 +79,15 @@ pub(super) struct Writer {
     pub(super) level: u8,
     /// How long the server waits for the copies of a durable write.
     pub(super) patience_ms: u16,
+    /// Whether documents are sent compressed.
+    pub(super) compress: bool,
 }
 
 impl Writer {
     /// The server says that a durable write is of unknown outcome a little before the operation's timeout.
-    pub(super) fn new(level: u8, timeout: Duration) -> Self {
+    pub(super) fn new(level: u8, timeout: Duration, compress: bool) -> Self {
         let ms = (timeout.as_millis() * 9 / 10).clamp(1, 65_534);
-        Self { level, patience_ms: ms as u16 }
+        Self { level, patience_ms: ms as u16, compress }
     }
 
     /// The frames of a write.
@@ -147,7 +151,7 @@ impl Writer {
         if op.kind().writes() && op.kind() != OpKind::Touch {
             request.frames = self.frames(false, &mut room);
         }
-        put(request, collection, key, vbucket(key), out)?;
+        self.put(request, collection, key, vbucket(key), out)?;
         Ok(Expect { what, opcode: request.opcode })
     }
 
@@ -167,7 +171,7 @@ impl Writer {
         let mut room = Frames::default();
         let frames = self.frames(true, &mut room);
         let request = Request { opcode, cas, frames, extras: &extras, value, ..Request::default() };
-        put(request, collection, key, vbucket, out)?;
+        self.put(request, collection, key, vbucket, out)?;
         Ok(Expect { what: What::Swapped, opcode })
     }
 
@@ -181,7 +185,7 @@ impl Writer {
         out: &mut Vec<u8>,
     ) -> Option<Result<Expect, OpError>> {
         let mut value = Vec::new();
-        for (path, new) in merge::parts(patch)? {
+        for (path, new) in parts(patch)? {
             let new = new.map(Value::to_string).unwrap_or_default();
             let opcode = if new.is_empty() { opcode::SUBDOC_DELETE } else { opcode::DICT_UPSERT };
             value.extend_from_slice(&[opcode, 0]);
@@ -194,34 +198,91 @@ impl Writer {
         let frames = self.frames(true, &mut room);
         let opcode = opcode::MULTI_MUTATION;
         let request = Request { opcode, frames, value: &value, ..Request::default() };
-        Some(put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Patched, opcode }))
+        Some(self.put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Patched, opcode }))
+    }
+
+    /// Appends the request that adds to a counter. `None` if the server's counters cannot do it: they are unsigned.
+    pub(super) fn add(
+        self,
+        key: &str,
+        delta: i64,
+        initial: i64,
+        collection: &Collection,
+        vbucket: u16,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<Expect, OpError>> {
+        let (delta, initial) = (u64::try_from(delta).ok()?, u64::try_from(initial).ok()?);
+        // What is added, what the counter begins with, and its expiry: never.
+        let mut extras = [0; 20];
+        extras[..8].copy_from_slice(&delta.to_be_bytes());
+        extras[8..16].copy_from_slice(&initial.to_be_bytes());
+        let mut room = Frames::default();
+        let (frames, opcode) = (self.frames(false, &mut room), opcode::INCREMENT);
+        let request = Request { opcode, frames, extras: &extras, ..Request::default() };
+        Some(self.put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Counted, opcode }))
+    }
+
+    /// Appends a request with its key.
+    #[inline]
+    fn put(
+        self,
+        request: Request<'_>,
+        collection: &Collection,
+        key: &str,
+        vbucket: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<(), OpError> {
+        // The default collection, whose number is 0, has keys of 250 bytes.
+        let longest =
+            if matches!(collection.prefix[..], [] | [0]) { LONGEST_DEFAULT_KEY_BYTES } else { LONGEST_KEY_BYTES };
+        if key.len() > longest {
+            return Err(OpError::new(
+                ErrorKind::Refused,
+                format!("a key of {} bytes is longer than the server accepts ({longest})", key.len()),
+            ));
+        }
+        if request.value.len() > MOST_BODY_BYTES {
+            return Err(TOO_LARGE);
+        }
+        let is_document =
+            matches!(request.opcode, opcode::SET | opcode::ADD | opcode::REPLACE | opcode::APPEND | opcode::PREPEND);
+        let small = if self.compress && is_document { snappy::compressed(request.value) } else { None };
+        let (value, datatype) = small.as_ref().map_or((request.value, 0), |small| (&small[..], snappy::DATATYPE));
+        let prefix = &collection.prefix[..];
+        Request { prefix, key: key.as_bytes(), vbucket, value, datatype, ..request }.write(out);
+        Ok(())
     }
 }
 
-/// Appends a request with its key.
-#[inline]
-fn put(
-    request: Request<'_>,
-    collection: &Collection,
-    key: &str,
-    vbucket: u16,
-    out: &mut Vec<u8>,
-) -> Result<(), OpError> {
-    if key.len() > LONGEST_KEY_BYTES {
-        return Err(OpError::new(
-            ErrorKind::Refused,
-            format!("a key of {} bytes is longer than the server accepts ({LONGEST_KEY_BYTES})", key.len()),
-        ));
-    }
-    if request.value.len() > MOST_BODY_BYTES {
-        return Err(TOO_LARGE);
-    }
-    Request { prefix: &collection.prefix, key: key.as_bytes(), vbucket, ..request }.write(out);
-    Ok(())
+/// The most paths that the server accepts in one request.
+const MOST_PATHS: usize = 16;
+/// Keeps a path, quotes included, below the server's limit of 1,024 bytes.
+const LONGEST_NAME: usize = 500;
+
+/// The path and the new value, if any, of each member that a patch sets or removes. `None` for patches that do more.
+fn parts<'p>(patch: &'p Value) -> Option<Vec<(String, Option<&'p Value>)>> {
+    let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
+    // The server reads escapes of JSON in a path.
+    let literal = |name: &str| !name.chars().any(|c| matches!(c, '"' | '\\') || c.is_control());
+    let fits = |(name, value): (&String, &Value)| {
+        !value.is_object() && (1..=LONGEST_NAME).contains(&name.len()) && literal(name)
+    };
+    let part = |(name, value): (&String, &'p Value)| {
+        (format!("`{}`", name.replace('`', "``")), Some(value).filter(|value| !value.is_null()))
+    };
+    members.iter().all(fits).then(|| members.iter().map(part).collect())
+}
+
+/// The flags that tell SDKs the format of a document.
+fn flags(body: Body) -> u32 {
+    encode_common_flags(if body == Body::Bytes { DataType::Binary } else { DataType::Json })
 }
 
 /// The server closes the connection on a packet of more than 30 MiB.
 const MOST_BODY_BYTES: usize = 29 << 20;
+
+/// A revision that no document has. It replaces what cannot be read as a revision.
+const NO_REVISION: u64 = u64::MAX;
 
 /// A revision as the server has it. 0 would mean any revision.
 fn cas(revision: &[u8]) -> u64 {
@@ -257,7 +318,9 @@ mod tests {
 
     fn single(op: &Op<'_>, body: Body, level: u8) -> Result<Vec<u8>, OpError> {
         let mut out = Vec::new();
-        Writer { level, patience_ms: 0x0102 }.single(op, &collection(body), |_| 5, &mut out).map(|_| out)
+        Writer { level, patience_ms: 0x0102, compress: false }
+            .single(op, &collection(body), |_| 5, &mut out)
+            .map(|_| out)
     }
 
     #[test]
@@ -286,7 +349,7 @@ mod tests {
     fn a_patch_is_sent_as_members_if_these_do_the_same() {
         let patch = |patch: &Value| {
             let mut out = Vec::new();
-            Writer { level: 3, patience_ms: 0x0102 }
+            Writer { level: 3, patience_ms: 0x0102, compress: false }
                 .patch("k", patch, &collection(Body::Json), 5, &mut out)
                 .map(|_| out)
         };
@@ -313,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_server_gives_up_a_durable_write_before_the_client_does() {
-        let patience = |timeout| Writer::new(1, timeout).patience_ms;
+        let patience = |timeout| Writer::new(1, timeout, false).patience_ms;
         assert_eq!(patience(Duration::from_secs(10)), 9_000);
         assert_eq!((patience(Duration::ZERO), patience(Duration::from_secs(3_600))), (1, 65_534));
     }
@@ -325,5 +388,18 @@ mod tests {
         assert!(u64::from(expiry_of(year)) >= since_1970().as_secs() + year.as_secs() - 1);
         assert_eq!(cas(&[0; 8]), NO_REVISION);
         assert_eq!((cas(b"odd"), cas(&7u64.to_be_bytes())), (NO_REVISION, 7));
+    }
+
+    #[test]
+    fn only_what_sub_documents_do_the_same_is_done_by_them() {
+        let paths =
+            |patch: &Value| parts(patch).map(|parts| parts.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
+        assert_eq!(paths(&json!({"a": 1, "b.c": null, "d`": [1]})).unwrap(), ["`a`", "`b.c`", "`d```"]);
+        let many: serde_json::Map<String, Value> = (0..17).map(|i| (format!("m{i}"), json!(i))).collect();
+        let escapes = [json!({"C:\\new": 1}), json!({"say \"x\"": 1}), json!({"a\u{1f}": null})];
+        let others = [json!({"a": {"b": 1}}), json!({}), json!([1]), json!({"": 1}), Value::Object(many)];
+        for patch in others.into_iter().chain(escapes) {
+            assert_eq!(paths(&patch), None, "{patch}");
+        }
     }
 }

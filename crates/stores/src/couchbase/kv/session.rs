@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::Value;
 use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply, SessionOptions, StoreError, Token};
 use storebench_study::workload::Body;
 use tokio::time::{Instant, timeout_at};
@@ -20,7 +19,8 @@ use super::frame::{self, Answer, Request, opcode, status};
 use super::login;
 use super::request::{Collection, Expect, What, Writer};
 use super::route::Route;
-use crate::connection::{Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
+use super::snappy;
+use crate::connection::{Change, Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
 use crate::document::{CHANGED, EXISTS};
 use crate::net::Host;
 
@@ -93,7 +93,7 @@ pub(crate) async fn open(
         Err(_) => Link::connecting(reconnect(settings, host, topology.features), window, timeout),
     });
     let links = links.collect();
-    let writer = Writer::new(durability::code(options.durability), timeout);
+    let writer = Writer::new(durability::code(options.durability), timeout, settings.compress);
     let kv = Kv {
         settings: Arc::clone(settings),
         writer,
@@ -155,6 +155,7 @@ impl Dialect for Kv {
 
     const NOTHING: Expect = Expect { what: What::Nothing, opcode: 0 };
     const ANY_ORDER: bool = true;
+    const COUNTS_IN_STEPS: bool = true;
 
     fn body(collection: &Collection) -> Body {
         collection.body
@@ -180,17 +181,21 @@ impl Dialect for Kv {
         self.writer.swap(key, revision, body, collection, self.route.vbucket(key), out)
     }
 
-    fn patch(
+    fn at_once(
         &self,
         key: &str,
-        patch: &Value,
+        change: &Change,
         collection: &Collection,
         out: &mut Vec<u8>,
     ) -> Option<Result<Expect, OpError>> {
         if !self.features.keeps_expiry {
             return Some(Err(OpError::new(ErrorKind::Refused, KEEPS_NO_EXPIRY)));
         }
-        self.writer.patch(key, patch, collection, self.route.vbucket(key), out)
+        let vbucket = self.route.vbucket(key);
+        match change {
+            Change::Patch(patch) => self.writer.patch(key, patch, collection, vbucket, out),
+            Change::Add { delta, initial, .. } => self.writer.add(key, *delta, *initial, collection, vbucket, out),
+        }
     }
 
     #[inline]
@@ -259,20 +264,21 @@ impl Pipelined<Kv> {
                 continue;
             }
             if !matches!(awaited.expect.what, What::Value | What::Exists) {
-                let result = effect(&awaited, &answer).map(|()| None);
+                let result = effect(&awaited, &answer);
                 self.answered(link, number, used);
                 self.settle(link, awaited, result, out);
                 continue;
             }
             let revision = answer.cas.to_be_bytes();
+            let is_document = awaited.expect.what == What::Value && answer.status == status::SUCCESS;
+            let value = snappy::plain(answer.value, if is_document { answer.datatype } else { 0 })?;
+            let answer = Answer { value: &value, ..answer };
             let result = read(&awaited, &answer, &revision);
             if awaited.role == Role::Look {
                 let read = result.map(|_| answer.value.to_vec());
                 self.answered(link, number, used);
-                match read {
-                    Ok(old) => self.next_step(link, awaited, Some((&old, &revision)), out),
-                    Err(error) => self.conclude(awaited, Err(error), None, out),
-                }
+                let read = read.as_deref().map(|old| (old, &revision[..])).map_err(OpError::clone);
+                self.looked(link, awaited, read, out);
             } else if awaited.kind == OpKind::BulkRead {
                 let work = works.get(awaited.work);
                 match result {
@@ -281,7 +287,7 @@ impl Pipelined<Kv> {
                     Err(error) => work.error = Some(error),
                 }
                 self.answered(link, number, used);
-                self.one_less(awaited.work, out);
+                self.one_less(awaited, out);
             } else {
                 if awaited.work != NONE {
                     works.give_back(awaited.work);
@@ -371,16 +377,33 @@ fn own(expect: Expect) -> Awaited {
     }
 }
 
-/// Interprets the answer to a write.
-fn effect(awaited: &Awaited, answer: &Answer<'_>) -> Result<(), OpError> {
+/// Interprets the answer to a write. Gives the value of a counter that the server has counted.
+fn effect(awaited: &Awaited, answer: &Answer<'_>) -> Result<Option<i64>, OpError> {
     Err(match (awaited.expect.what, answer.status) {
-        (_, status::SUCCESS) => return Ok(()),
+        (What::Counted, status::SUCCESS) => return counted(answer.value).map(Some),
+        (_, status::SUCCESS) => return Ok(None),
+        // The stored value is negative. The step after this one reads it.
+        (What::Counted, status::NO_NUMBER) => CHANGED,
         (What::Made, status::KEY_EXISTS | status::NOT_STORED) => EXISTS,
         (_, status::KEY_NOT_FOUND | status::NOT_STORED) => OpError::not_found(),
         (_, status::KEY_EXISTS) => CHANGED,
         // Nothing was done: a member to be removed does not exist, or the document is not an object.
         (What::Patched, paths) if status::PATHS.contains(&paths) => CHANGED,
         (_, status) => of_status(awaited.kind, status),
+    })
+}
+
+/// The value of the server's counter, which counts up to 2⁶⁴ - 1.
+fn counted(value: &[u8]) -> Result<i64, OpError> {
+    let value = value.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| {
+        let value = value.map_or("unknown".to_owned(), |value| value.to_string());
+        OpError::new(
+            ErrorKind::OutcomeUnknown,
+            format!(
+                "the server has added, and the counter is now {value}, outside the range of signed 64-bit integers"
+            ),
+        )
     })
 }
 

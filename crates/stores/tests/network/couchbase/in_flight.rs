@@ -4,15 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    AnyStore, Durability, ErrorKind, Op, OpError, OwnedReply, Request, Session, SessionOptions, Token,
+    AnyStore, BatchBuf, BulkWrite, Durability, ErrorKind, Op, OpError, OwnedReply, Request, Session, SessionOptions,
+    Token,
 };
 
-use super::{DOCUMENTS, NO_ANSWER, options, prepared, prepared_for, three};
-
-with_each_client! {
-    connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back
-    a_node_that_is_away_leaves_the_documents_of_the_others_alone
-}
+use super::{DOCUMENTS, NO_ANSWER, options, prepared, three};
 
 /// A session driven by hand, with several operations in flight.
 struct ByHand {
@@ -82,9 +78,10 @@ impl ByHand {
     }
 }
 
-fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back(client: &str) {
+#[test]
+fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_back() {
     let fake = three(0);
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let mut c = ByHand::open(&store);
     let keys: Vec<String> = (0..30).map(|i| format!("key-{i}")).collect();
     let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
@@ -115,6 +112,48 @@ fn connections_lost_in_flight_leave_writes_unknown_and_reads_temporary_and_come_
         c.until_done(ops);
     }
     assert_eq!(c.disconnects(), 6, "three nodes were lost twice");
+}
+
+/// What was sent and not answered is of unknown outcome. The later writes of the same keys were not sent.
+#[test]
+fn a_bulk_write_that_loses_its_connections_names_what_is_unknown() {
+    let fake = three(0);
+    let store = prepared(&fake);
+    let mut c = ByHand::open(&store);
+    let mut items = BatchBuf::new();
+    (0..30).for_each(|n| items.push(&format!("k{}", n % 10), format!("{n}").as_bytes()));
+    let write = Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() };
+    fake.stall(true);
+    let answers = c.run(&[write], || (0..3).for_each(|node| fake.kill(node)));
+    fake.stall(false);
+    assert_eq!(answers[0].as_ref().unwrap_err().kind, ErrorKind::OutcomeUnknown);
+    (0..3).for_each(|node| fake.revive(node));
+    c.until_done(&[write]);
+    // One node is lost: its items only.
+    fake.stall(true);
+    let answers = c.run(&[write], || {
+        fake.kill(1);
+        fake.stall(false);
+    });
+    let reply = answers[0].as_ref().unwrap().as_reply();
+    let kind = |item: usize| reply.rejects.iter().find(|reject| reject.item == item).map(|reject| reject.error.kind);
+    let lost: Vec<usize> = (0..10).filter(|item| kind(*item).is_some()).collect();
+    assert!(!lost.is_empty() && lost.len() < 10, "{lost:?}");
+    for item in 0..30 {
+        let expected = match (lost.contains(&(item % 10)), item < 10) {
+            (false, _) => None,
+            (true, true) => Some(ErrorKind::OutcomeUnknown),
+            (true, false) => Some(ErrorKind::Temporary),
+        };
+        assert_eq!(kind(item), expected, "{item}");
+    }
+    fake.revive(1);
+    c.until_done(&[write]);
+    // One that is abandoned sends nothing more, and the session goes on.
+    fake.stall(true);
+    assert_eq!(c.run(&[write], || ())[0].as_ref().unwrap_err().message, NO_ANSWER);
+    fake.stall(false);
+    c.until_done(&[write]);
 }
 
 /// A write that waits for its copies does not hold up what was sent after it, as in the order of a queue.
@@ -182,9 +221,10 @@ fn an_answer_that_never_comes_costs_its_connection_in_the_end() {
     c.until_done(&reads);
 }
 
-fn a_node_that_is_away_leaves_the_documents_of_the_others_alone(client: &str) {
+#[test]
+fn a_node_that_is_away_leaves_the_documents_of_the_others_alone() {
     let fake = three(1);
-    let store = prepared_for(&fake, client);
+    let store = prepared(&fake);
     let mut c = ByHand::open(&store);
     let keys: Vec<String> = (0..60).map(|i| format!("key-{i}")).collect();
     let writes: Vec<Op<'_>> = keys.iter().map(|key| Op::Upsert { key, body: b"{}" }).collect();
