@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `cargo test` and counts the outcome of every test, over all test binaries.
 
-    scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] [--at-once 2] cargo test --workspace
+    scripts/count-tests.py [--stores sqlite,redis,…] [--patience 600] [--at-once 2] [--slowest 20] cargo test --workspace
 
 Builds the binaries first. Then runs them, the largest first, `--at-once` at a time (default 1), because tests mostly
 wait for servers. Shows the output of each when it ends. The last line is `N passed, N failed, N skipped`. Skipped
@@ -13,6 +13,9 @@ on which it did not run, or did not finish, is a failure.
 
 A test binary in which no test has ended for `--patience` seconds (default 600) is killed, which is a failure. The
 script lists the tests that were still running, with what their threads wait for according to the kernel.
+
+With `--slowest N`, the lines before the last show the N tests that took longest. The time includes waiting for a
+processor. The binaries print it only with an unstable option, which `RUSTC_BOOTSTRAP=1` allows: not for the record.
 """
 
 import contextlib
@@ -29,7 +32,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*)?$")
+TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*?)?(?: <(?P<took>[\d.]+)s>)?$")
 BEGIN = re.compile(r"^running \d+ tests?$")
 RESULT = re.compile(r"^test result: .* (\d+) passed; (\d+) failed; (\d+) ignored;")
 SECTION = re.compile(r"^---- (?P<name>.+?) std(out|err) ----$")
@@ -42,6 +45,8 @@ class Counter:
         self.passed = self.failed = 0
         self.skipped = []
         self.failures = []
+        # Seconds and name of each test, if the binary tells them.
+        self.times = []
         self.in_successes = False
         self.test = None
         # Tests of this binary that printed `skipped:`. A test counts once.
@@ -82,6 +87,7 @@ class Counter:
         if test:
             self.ended.add(test["name"])
             self.heard = time.monotonic()
+            self.times += [(float(test["took"]), test["name"])] if test["took"] else []
         if test and test["outcome"] == "ignored":
             self.skipped.append((test["name"], (test["why"] or "").removeprefix(", ") or "no reason given"))
         elif test and test["outcome"] == "FAILED":
@@ -107,6 +113,12 @@ def summary(counters, code, conformance=(), missing=()):
         failed += 1
     lines.append(f"{passed} passed, {failed} failed, {len(skipped)} skipped")
     return lines, int(failed > 0)
+
+
+def slowest(counters, most):
+    """A line for each of the tests that took longest."""
+    times = sorted((one for each in counters for one in each.times), reverse=True)[:most]
+    return [f"{seconds:7.1f} s  {name}" for seconds, name in times]
 
 
 def conformance(log, expected):
@@ -208,7 +220,7 @@ def self_test():
         line
         for line in """running 4 tests
 test a ... ok
-test b ... ok
+test b ... ok <1.500s>
 test c ... FAILED
 test soak_d ... ignored, soak: takes an hour
 
@@ -241,6 +253,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     lines, code = summary([counter], 101)
     assert lines[-1] == "2 passed, 1 failed, 2 skipped" and code == 1, lines
     assert "skipped  b: no tmpfs here" in lines and "skipped  soak_d: soak: takes an hour" in lines, lines
+    assert slowest([counter], 20) == ["    1.5 s  b"], counter.times
     assert summary([Counter()], 101)[1] == 1 and summary([Counter()], 0)[1] == 1
     log = (
         "redb:/tmp/x?cache=1MiB\tredb 3.1\t5 passed, 0 failed, 1 not supported\n"
@@ -275,7 +288,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 def main():
     self_test()
     command = sys.argv[1:]
-    options = {"--stores": "", "--patience": "600", "--at-once": "1"}
+    options = {"--stores": "", "--patience": "600", "--at-once": "1", "--slowest": "0"}
     while command[:1] and command[0] in options:
         options[command[0]] = command[1]
         command = command[2:]
@@ -284,13 +297,15 @@ def main():
     at = command.index("--") if "--" in command else len(command)
     cargo, arguments = command[:at], [*command[at + 1 :], "--show-output"]
     patience, stores = int(options["--patience"]), [store for store in options["--stores"].split(",") if store]
+    most = int(options["--slowest"])
+    timed = ["-Z", "unstable-options", "--report-time"] if most else []
     found, code = binaries(cargo)
     counters = []
     with tempfile.NamedTemporaryFile(prefix="storebench-conformance-") as log, ThreadPoolExecutor(int(options["--at-once"])) as pool:
-        environment = os.environ | {"STOREBENCH_CONFORMANCE_LOG": log.name}
+        environment = os.environ | {"STOREBENCH_CONFORMANCE_LOG": log.name} | ({"RUSTC_BOOTSTRAP": "1"} if most else {})
 
         def one(binary, folder):
-            return binary, *run([binary, *arguments], folder, environment | {"CARGO_MANIFEST_DIR": str(folder)}, patience)
+            return binary, *run([binary, *arguments, *timed], folder, environment | {"CARGO_MANIFEST_DIR": str(folder)}, patience)
 
         for ended in as_completed([pool.submit(one, *each) for each in found]):
             binary, counter, its_code, shown, took = ended.result()
@@ -298,6 +313,7 @@ def main():
             counters.append(counter)
             code = code or its_code
         # Documentation tests are built when they run.
+        environment.pop("RUSTC_BOOTSTRAP", None)
         if not any(option in cargo for option in ("--test", "--lib", "--bins", "--tests")):
             counter, its_code, shown, _ = run([*cargo, "--doc", "--no-fail-fast", "--", *arguments], None, environment, patience)
             print(shown, end="", flush=True)
@@ -305,6 +321,7 @@ def main():
             code = code or its_code
         table, missing = conformance(log.read().decode(), stores)
     lines, code = summary(counters, code, table, missing)
+    lines[-1:-1] = slowest(counters, most)
     print()
     print("\n".join(lines))
     sys.exit(code)
