@@ -245,15 +245,6 @@ impl History {
         self.keys[at].1.operations.push(operation);
     }
 
-    /// Says what a key held before its operations, as a number.
-    pub fn set_initial(&mut self, key: &str, value: Value) {
-        let at = *self.positions.entry(key.to_owned()).or_insert_with(|| {
-            self.keys.push((key.to_owned(), Register::default()));
-            self.keys.len() - 1
-        });
-        self.keys[at].1.initial = value;
-    }
-
     /// Adds a key with all of its operations. `values` are the texts of its values as JSON, by number: the first one
     /// stands for [`ABSENT`].
     pub fn add_key(&mut self, key: String, initial: Value, operations: Vec<Operation>, values: Vec<String>) {

@@ -252,25 +252,9 @@ impl Documents {
         self.scope(index, version, self.plan().related).write_document(out);
     }
 
-    /// Whether documents beyond the count can be generated: not with `from`, `per`, `existing` or `trace`.
-    pub fn can_grow(&self) -> bool {
-        let plan = self.plan();
-        plan.own.is_none() && !plan.existing && plan.relation.is_none() && plan.trace.is_none()
-    }
-
-    /// With `per`: the parent's index and the position among its children, from 0.
-    pub fn parent_of(&self, index: u64) -> Option<(u64, u64)> {
-        self.plan().relation.as_ref().filter(|r| index < r.children).map(|r| r.parent_of(index))
-    }
-
     /// With `per`: the children of a parent, in the order of their seq. Otherwise empty.
     pub fn children_of(&self, parent: u64) -> std::ops::Range<u64> {
         self.plan().relation.as_ref().map_or(0..0, |r| r.children_of(parent))
-    }
-
-    /// With `per`: position of the parent collection.
-    pub fn parent_position(&self) -> Option<usize> {
-        self.plan().relation.as_ref().map(|r| r.parent_collection)
     }
 
     /// With `per`: how many parents have documents here. Otherwise 0.
@@ -328,11 +312,6 @@ impl Documents {
         let plan = self.plan();
         let is_plain = |slot| self.scope_of(0).is_plain(slot);
         self.sampled.is_some() || plan.own.is_some() || self.slot_of(field).is_some_and(is_plain)
-    }
-
-    /// The names in the key template, in order, such as `index`, `parent.key`, `book`.
-    pub fn key_names(&self) -> impl Iterator<Item = &str> {
-        self.plan().key.iter().filter_map(|part| compile::part_name(self.plan(), part))
     }
 
     /// Appends the key up to, but not including, the placeholder `upto` (without braces and width). Without `upto`, or

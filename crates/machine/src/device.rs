@@ -33,8 +33,6 @@ pub struct BlockUse {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Discarded bytes.
-    pub discard_bytes: u64,
     /// Flushes of the disk's cache.
     pub flushes: u64,
 }
@@ -117,14 +115,7 @@ fn block_use(stat: &str) -> BlockUse {
     let numbers: Vec<u64> = stat.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0)).collect();
     // Older kernels report fewer fields.
     let at = |nth: usize| numbers.get(nth).copied().unwrap_or(0);
-    BlockUse {
-        reads: at(0),
-        read_bytes: at(2) * SECTOR,
-        writes: at(4),
-        write_bytes: at(6) * SECTOR,
-        discard_bytes: at(13) * SECTOR,
-        flushes: at(15),
-    }
+    BlockUse { reads: at(0), read_bytes: at(2) * SECTOR, writes: at(4), write_bytes: at(6) * SECTOR, flushes: at(15) }
 }
 
 #[cfg(test)]
@@ -160,14 +151,7 @@ mod tests {
     #[test]
     fn counts_are_read() {
         let stat = "  10  0  80  5  20  1  160  7  0  12  12  3  0  24  1  6  2\n";
-        let expected = BlockUse {
-            reads: 10,
-            read_bytes: 80 * 512,
-            writes: 20,
-            write_bytes: 160 * 512,
-            discard_bytes: 24 * 512,
-            flushes: 6,
-        };
+        let expected = BlockUse { reads: 10, read_bytes: 80 * 512, writes: 20, write_bytes: 160 * 512, flushes: 6 };
         assert_eq!(block_use(stat), expected);
         assert_eq!(block_use("1 2 3").read_bytes, 3 * 512);
     }

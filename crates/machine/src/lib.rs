@@ -65,8 +65,8 @@ pub use powercut::{PowerCut, PowerCutUse, PowerOff};
 pub use process::{Pid, Signal, Tree};
 pub use processors::Processors;
 pub use sample::{
-    FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, listeners_at, network_speed,
-    network_use, server_roots,
+    FolderUse, HostUse, NetworkUse, ProcessUse, Watcher, folder_use, host_use, listeners, network_speed, network_use,
+    server_roots,
 };
 pub use server::{Commands, Problem, Server, Spec, StopBy};
 pub use user::User;

@@ -243,11 +243,5 @@ pub(crate) fn of_store(store: &dyn AnyStore, error: StoreError) -> TransferError
 
 /// Rewrites an error about columns to name the command's flags instead of the keys of a study.
 pub(crate) fn naming_columns(error: StoreError, flags: &str) -> StoreError {
-    let named = |text: String| text.replace(NAME_COLUMNS, flags);
-    match error {
-        StoreError::BadUrl(text) => StoreError::BadUrl(named(text)),
-        StoreError::NotOurs(text) => StoreError::NotOurs(named(text)),
-        StoreError::NotSupported(text) => StoreError::NotSupported(named(text)),
-        other => other,
-    }
+    error.map_text(|text| text.replace(NAME_COLUMNS, flags))
 }

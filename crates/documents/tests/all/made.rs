@@ -130,7 +130,6 @@ fn keys_differ_and_prefixes_end_before_a_name() {
     let things = catalog.get(1);
     let keys: HashSet<String> = (0..5_000).map(|i| key(things, i)).collect();
     assert_eq!(keys.len(), 5_000);
-    assert_eq!(things.key_names().collect::<Vec<_>>(), ["kind", "serial", "index", "id"]);
     let prefix = |upto: Option<&str>| {
         let mut out = Vec::new();
         things.write_key_prefix(42, upto, &mut out);

@@ -42,11 +42,6 @@ impl Fate {
         matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::Resurrected | Self::NeverWritten)
     }
 
-    /// Whether a lost write explains it: the key is as it was before the latest acknowledged write.
-    pub fn is_lost_write(self) -> bool {
-        matches!(self, Self::Lost | Self::Stale | Self::Resurrected)
-    }
-
     /// A description to print after the key.
     pub fn in_words(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ use super::slots::Operations;
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
 use crate::measure::{Answer, LedgerReads, Partial, WorkerUse};
-use crate::store::{PhaseStart, SessionOptions, Store, StoreError};
+use crate::store::{SessionOptions, Store, StoreError};
 use storebench_documents::keys::Distinct;
 use storebench_documents::schedule::{Arrivals, ScheduleError};
 
@@ -121,19 +121,12 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
 
 fn options(job: &WorkerJob) -> SessionOptions {
     let plan = &job.plan;
-    SessionOptions {
-        durability: plan.guarantees.durability,
-        consistency: plan.guarantees.consistency,
-        timeout: std::time::Duration::from_nanos(plan.timeout_ns),
-        in_flight: plan.in_flight,
-        clock: Arc::new(job.team.clock.clone()),
-        // Stalls and similar effects are for the measured phases, not for those before them.
-        phase_start: if plan.amount == Amount::Load || plan.warm_up {
-            PhaseStart::new()
-        } else {
-            job.team.start.clone()
-        },
+    let mut options = plan.session_options(&job.team.clock);
+    // Stalls and similar effects are for the measured phases, not for those before them.
+    if plan.amount != Amount::Load && !plan.warm_up {
+        options.phase_start = job.team.start.clone();
     }
+    options
 }
 
 /// The scheduled starts of a worker's operations, in an open loop.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::ledger::first_version;
 use crate::measure::Label;
-use crate::store::{Capabilities, OpKind, StoreError, ViewRows};
+use crate::store::{Capabilities, OpKind, PhaseStart, SessionOptions, StoreError, ViewRows};
 use storebench_documents::Catalog;
 use storebench_documents::schedule::{Arrival, Rate};
 use storebench_documents::trace::Trace;
@@ -16,6 +16,7 @@ use storebench_study::workload::{
 };
 
 use super::answers::ComparedAnswers;
+use super::clock::RealClock;
 use super::copies::CopyPlan;
 use super::fit::lacks_of_phase;
 use super::followed::Followed;
@@ -253,6 +254,18 @@ impl Deref for PhasePlan {
 }
 
 impl PhasePlan {
+    /// What its sessions are opened with. They know no time at which the measured phase began.
+    pub fn session_options(&self, clock: &RealClock) -> SessionOptions {
+        SessionOptions {
+            durability: self.guarantees.durability,
+            consistency: self.guarantees.consistency,
+            timeout: Duration::from_nanos(self.timeout_ns),
+            in_flight: self.in_flight,
+            clock: Arc::new(clock.clone()),
+            phase_start: PhaseStart::new(),
+        }
+    }
+
     /// Fills in defaults and refuses what the store cannot do. For a phase that copies, use [`ResolvedPhase::of`].
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::plan::PhasePlan;
 use super::stop::Stop;
 use crate::ledger::{FoundAtKey, Key, TrialLedger};
 use crate::measure::{LedgerReport, READ_BACK_OF_A_COLLECTION};
-use crate::store::{AnyStore, CollectionId, ErrorKind, PhaseStart, ReadConsistency, SessionOptions};
+use crate::store::{AnyStore, CollectionId, ErrorKind, ReadConsistency, SessionOptions};
 use storebench_documents::Catalog;
 use storebench_study::Part;
 
@@ -65,14 +65,8 @@ pub(super) fn read_back(
     (stop, gone): (&Stop, &dyn Fn() -> bool),
     trial_ledger: &mut TrialLedger,
 ) -> LedgerReport {
-    let options = SessionOptions {
-        durability: plan.guarantees.durability,
-        consistency: strongest(&**store),
-        timeout: Duration::from_nanos(plan.timeout_ns),
-        in_flight: IN_FLIGHT,
-        clock: Arc::new(clock.clone()),
-        phase_start: PhaseStart::new(),
-    };
+    let options =
+        SessionOptions { consistency: strongest(&**store), in_flight: IN_FLIGHT, ..plan.session_options(clock) };
     let (mut left, loaded) = keys(trial_ledger, catalog, plan.part);
     let mut report = LedgerReport { loaded, share: trial_ledger.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();

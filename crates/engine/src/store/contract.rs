@@ -36,6 +36,20 @@ pub enum StoreError {
     Failed(String),
 }
 
+impl StoreError {
+    /// The same error with another text.
+    #[must_use]
+    pub fn map_text(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::BadUrl(text) => Self::BadUrl(change(text)),
+            Self::NotOurs(text) => Self::NotOurs(change(text)),
+            Self::NotSupported(text) => Self::NotSupported(change(text)),
+            Self::Unreachable(text) => Self::Unreachable(change(text)),
+            Self::Failed(text) => Self::Failed(change(text)),
+        }
+    }
+}
+
 /// What should exist in the store: the collections of a study.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Layout {

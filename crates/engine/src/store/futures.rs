@@ -64,11 +64,6 @@ impl<R: Respond> FutureSession<R> {
         Self { client, places: Vec::new(), free: Vec::new(), slots: Arc::default(), turn: Vec::new(), in_flight: 0 }
     }
 
-    /// The client.
-    pub fn client_mut(&mut self) -> &mut R {
-        &mut self.client
-    }
-
     fn take_place(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             let place = self.places.len();

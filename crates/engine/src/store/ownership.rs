@@ -229,11 +229,6 @@ impl Holdings {
             _ => Ok(()),
         }
     }
-
-    /// Whether studies created everything there, so that the whole place may be removed if Storebench created it.
-    pub fn all_removable(&self) -> bool {
-        self.foreign.is_none() && self.copied().is_none()
-    }
 }
 
 /// Why a study does not touch what a copy wrote, and what to do. To be printed after the name of the place.
@@ -348,13 +343,10 @@ mod tests {
     #[test]
     fn whose_a_place_is() {
         let both = holdings(false, &[("a", Owner::User(Some(COPY))), ("b", Owner::Study), ("c", Owner::User(None))]);
-        assert!(!both.all_removable());
         assert!(matches!(both.namespace(), Namespace::Copied(text) if text.contains("2 collections (`a` to `c`)")));
         let beside = holdings(true, &[("b", Owner::Study)]);
-        assert!(!beside.all_removable());
         assert!(matches!(beside.namespace(), Namespace::Foreign(text) if text == "3 tables"));
         let study = holdings(false, &[("b", Owner::Study)]);
-        assert!(study.all_removable());
         assert_eq!(study.namespace(), Namespace::Ours);
         assert_eq!(holdings(false, &[]).namespace(), Namespace::Absent);
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value;
 use storebench_documents::{Catalog, Documents, Sampled};
-use storebench_engine::store::{
-    BatchBuf, CollectionId, ErrorKind, Op, OpKind, PhaseStart, Request, SessionOptions, StoreError,
-};
+use storebench_engine::store::{BatchBuf, CollectionId, ErrorKind, Op, OpKind, Request, SessionOptions, StoreError};
 use storebench_engine::{Ask, Caller, PhasePlan, RealClock, Stop};
 use storebench_results::SampledResult;
 use storebench_study::workload::{DEFAULT_SAMPLE, Study};
@@ -122,14 +120,7 @@ fn read(
     stop: &Stop,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
     let Some(plan) = configuration.operations().next() else { return Ok(Vec::new()) };
-    let options = SessionOptions {
-        durability: plan.guarantees.durability,
-        consistency: plan.guarantees.consistency,
-        timeout: std::time::Duration::from_nanos(plan.timeout_ns),
-        in_flight: 1,
-        clock: Arc::new(clock.clone()),
-        phase_start: PhaseStart::new(),
-    };
+    let options = SessionOptions { in_flight: 1, ..plan.session_options(clock) };
     let mut caller = Caller::open(&*configuration.store, &options)?;
     let wanted = if fields.is_empty() { READ_FOR_SIZE } else { READ_FOR_VALUES };
     let count = usize::try_from(sampled.count()).unwrap_or(usize::MAX);

@@ -11,13 +11,7 @@ use super::runner::{Configuration, Session};
 
 /// The error of an index, with its name.
 fn named(index: &OwnIndex, error: StoreError) -> StoreError {
-    let name = |why: String| format!("the index `{}` of `{}`: {why}", index.name, index.of);
-    match error {
-        StoreError::NotSupported(why) => StoreError::NotSupported(name(why)),
-        StoreError::Unreachable(why) => StoreError::Unreachable(name(why)),
-        StoreError::Failed(why) => StoreError::Failed(name(why)),
-        other => other,
-    }
+    error.map_text(|why| format!("the index `{}` of `{}`: {why}", index.name, index.of))
 }
 
 /// The position of the phase before which indexes are built: the first one with a mix after the last load of a

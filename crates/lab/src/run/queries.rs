@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use storebench_documents::Catalog;
-use storebench_engine::store::{ErrorKind, Op, PhaseStart, Request, SessionOptions, StoreError};
+use storebench_engine::store::{ErrorKind, Op, Request, SessionOptions, StoreError};
 use storebench_engine::{Ask, Caller, PhasePlan, canonical, example_requests, explain_queries};
 use storebench_results::{
     AnswerRow, COMPARED_ANSWERS, QueryAnswer, QueryAnswers, QueryPlanResult, RunResult, different_answers,
@@ -43,12 +43,7 @@ impl Session<'_> {
                     tried = configuration.store.try_query(request);
                 });
                 let name = |why: String| format!("phase `{}`: `{}`: {why}", plan.name, recipe.label.name);
-                tried.map_err(|error| match error {
-                    StoreError::NotSupported(why) => StoreError::NotSupported(name(why)),
-                    StoreError::Unreachable(why) => StoreError::Unreachable(name(why)),
-                    StoreError::Failed(why) => StoreError::Failed(name(why)),
-                    other => other,
-                })?;
+                tried.map_err(|error| error.map_text(name))?;
             }
         }
         Ok(())
@@ -146,15 +141,10 @@ impl Session<'_> {
             return Ok(Vec::new());
         }
         let within = WITHIN.max(Duration::from_nanos(plan.timeout_ns));
-        let options = SessionOptions {
-            durability: plan.guarantees.durability,
-            // Stale answers would differ without a fault.
-            consistency: configuration.capabilities.default_consistency(),
-            timeout: within,
-            in_flight: 1,
-            clock: Arc::new(self.clock.clone()),
-            phase_start: PhaseStart::new(),
-        };
+        // Stale answers would differ without a fault.
+        let consistency = configuration.capabilities.default_consistency();
+        let options =
+            SessionOptions { consistency, timeout: within, in_flight: 1, ..plan.session_options(&self.clock) };
         let mut caller = Caller::open(&*configuration.store, &options)?;
         let mut all = Vec::new();
         for at in compared {

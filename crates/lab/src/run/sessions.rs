@@ -1,9 +1,8 @@
 //! Whether a server lets a run open as many sessions as its largest phase does.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{PhaseStart, SessionOptions, StoreError};
+use storebench_engine::store::StoreError;
 use storebench_engine::{Caller, PhasePlan};
 use storebench_results::human::count;
 use storebench_study::workload::Phase;
@@ -46,14 +45,7 @@ impl Session<'_> {
         }
         let sessions = |plan: &PhasePlan| u64::from(plan.phase.workers) * u64::from(plan.phase.connections);
         let Some(plan) = configuration.operations().max_by_key(|plan| sessions(plan)) else { return Ok(()) };
-        let options = SessionOptions {
-            durability: plan.guarantees.durability,
-            consistency: plan.guarantees.consistency,
-            timeout: Duration::from_nanos(plan.timeout_ns),
-            in_flight: plan.phase.in_flight,
-            clock: Arc::new(self.clock.clone()),
-            phase_start: PhaseStart::new(),
-        };
+        let options = plan.session_options(&self.clock);
         match Caller::open_at_once(&*configuration.store, &options, sessions(plan)) {
             Ok(()) => {
                 // A server may notice a little later that they are closed.

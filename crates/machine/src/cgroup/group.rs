@@ -119,11 +119,6 @@ impl Cgroup {
         &self.name
     }
 
-    /// Its current limits.
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// Its folders, one for each hierarchy, for a [`Lease`](crate::Lease).
     pub fn folders(&self) -> Vec<PathBuf> {
         self.places.iter().map(|place| place.folder.clone()).collect()

@@ -17,21 +17,15 @@ pub struct HostMetrics {
     pub cpu_steal_s: Option<f64>,
     /// Memory that is available without swapping.
     pub memory_available_bytes: Option<f64>,
-    /// Total memory of the machine.
-    pub memory_total_bytes: Option<f64>,
     /// Bytes read from disks. Partitions and devices built from others are left out, because they would count twice.
     pub disk_read_bytes: Option<f64>,
     /// Bytes written to the same disks.
     pub disk_written_bytes: Option<f64>,
-    /// Busy time of these disks, summed, in seconds.
-    pub disk_io_s: Option<f64>,
     /// Bytes received over the network, without the traffic of a machine with itself and its own containers.
     pub network_received_bytes: Option<f64>,
     /// Bytes sent over the network, likewise.
     pub network_sent_bytes: Option<f64>,
-    /// Time in which some task waited for a processor, in seconds (pressure stall information).
-    pub cpu_waiting_s: Option<f64>,
-    /// The same for memory.
+    /// Time in which some task waited for memory, in seconds (pressure stall information).
     pub memory_waiting_s: Option<f64>,
     /// The same for disks.
     pub io_waiting_s: Option<f64>,
@@ -39,8 +33,6 @@ pub struct HostMetrics {
     pub process_cpu_s: Option<f64>,
     /// Memory of that process.
     pub process_resident_bytes: Option<f64>,
-    /// Open file descriptors of that process.
-    pub process_open_fds: Option<f64>,
 }
 
 impl HostMetrics {
@@ -76,18 +68,14 @@ impl HostMetrics {
             cpu_iowait_s: cpu(&["iowait"]),
             cpu_steal_s: cpu(&["steal"]),
             memory_available_bytes: only("node_memory_MemAvailable_bytes"),
-            memory_total_bytes: only("node_memory_MemTotal_bytes"),
             disk_read_bytes: disk("node_disk_read_bytes_total"),
             disk_written_bytes: disk("node_disk_written_bytes_total"),
-            disk_io_s: disk("node_disk_io_time_seconds_total"),
             network_received_bytes: network("node_network_receive_bytes_total"),
             network_sent_bytes: network("node_network_transmit_bytes_total"),
-            cpu_waiting_s: only("node_pressure_cpu_waiting_seconds_total"),
             memory_waiting_s: only("node_pressure_memory_waiting_seconds_total"),
             io_waiting_s: only("node_pressure_io_waiting_seconds_total"),
             process_cpu_s: only("process_cpu_seconds_total"),
             process_resident_bytes: only("process_resident_memory_bytes"),
-            process_open_fds: only("process_open_fds"),
         }
     }
 }
@@ -216,18 +204,14 @@ promhttp_metric_handler_requests_total{code="200"} 4
             cpu_iowait_s: Some(20.0),
             cpu_steal_s: Some(4.0),
             memory_available_bytes: Some(6e9),
-            memory_total_bytes: Some(8_201_850_880.0),
             disk_read_bytes: Some(5_000_001_024.0),
             disk_written_bytes: Some(8e9),
-            disk_io_s: Some(43.5),
             network_received_bytes: Some(2e6),
             network_sent_bytes: Some(3e6),
-            cpu_waiting_s: Some(11.014_162),
             memory_waiting_s: Some(0.0),
             io_waiting_s: Some(162.5),
             process_cpu_s: Some(2.04),
             process_resident_bytes: Some(22_253_568.0),
-            process_open_fds: Some(10.0),
         };
         assert_eq!(HostMetrics::of(&parse(NODE).unwrap()), expected);
     }
@@ -235,8 +219,7 @@ promhttp_metric_handler_requests_total{code="200"} 4
     #[test]
     fn what_is_not_told_is_none() {
         assert_eq!(HostMetrics::of(&[]), HostMetrics::default());
-        let text =
-            "node_cpu_seconds_total 5\nnode_disk_read_bytes_total{device=\"dm-0\"} 1\nprocess_open_fds NaN\nother 1\n";
+        let text = "node_cpu_seconds_total 5\nnode_disk_read_bytes_total{device=\"dm-0\"} 1\nprocess_cpu_seconds_total NaN\nother 1\n";
         assert_eq!(HostMetrics::of(&parse(text).unwrap()), HostMetrics::default());
     }
 

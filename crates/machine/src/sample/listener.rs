@@ -2,15 +2,12 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::read;
 use crate::process::{Pid, numbers, stat};
 
 /// `TCP_LISTEN`.
 const LISTEN: &str = "0A";
-/// `SO_ACCEPTCON`, the flag of a listening Unix socket.
-const ACCEPTS: u64 = 0x1_0000;
 
 /// The processes that listen on a TCP port of this machine, on any address, oldest first. There may be several, because
 /// children inherit their parents' sockets; [`server_roots`] finds the server among them.
@@ -22,31 +19,7 @@ pub fn listeners(port: u16) -> Vec<Pid> {
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         inodes.extend(listening_on(&read(table).unwrap_or_default(), port));
     }
-    holders(&inodes).into_iter().map(|(pid, _)| pid).collect()
-}
-
-/// The same for a Unix socket at a path.
-pub fn listeners_at(socket: &Path) -> Vec<Pid> {
-    let Some(wanted) = resolved(socket) else { return Vec::new() };
-    let sockets: Vec<(u64, PathBuf)> = listening_sockets(&read("/proc/net/unix").unwrap_or_default())
-        .into_iter()
-        .filter(|(_, path)| path.file_name() == wanted.file_name())
-        .collect();
-    let inodes = sockets.iter().map(|(inode, _)| *inode).collect();
-    let mut out = holders(&inodes);
-    // The kernel stores a path as it was given, relative to the process's working directory.
-    out.retain(|(pid, held)| {
-        let folder = fs::read_link(format!("/proc/{}/cwd", pid.number)).unwrap_or_default();
-        let here = |path: &PathBuf| resolved(&folder.join(path)).is_some_and(|path| path == wanted);
-        sockets.iter().any(|(inode, path)| held.contains(inode) && here(path))
-    });
-    out.into_iter().map(|(pid, _)| pid).collect()
-}
-
-/// Resolves the links in a path's folder. The last component need not exist.
-fn resolved(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+    holders(&inodes)
 }
 
 /// Inodes of sockets that listen on a port.
@@ -60,44 +33,22 @@ fn listening_on(table: &str, port: u16) -> Vec<u64> {
     table.lines().skip(1).filter_map(row).collect()
 }
 
-/// Inodes and paths of listening Unix sockets.
-fn listening_sockets(table: &str) -> Vec<(u64, PathBuf)> {
-    let row = |line: &str| {
-        // The path may contain spaces.
-        let mut rest = line;
-        let mut fields = [""; 7];
-        for field in &mut fields {
-            rest = rest.trim_start_matches(' ');
-            (*field, rest) = rest.split_once(' ')?;
-        }
-        let flags = u64::from_str_radix(fields[3], 16).ok()?;
-        (flags & ACCEPTS != 0).then_some((fields[6].parse().ok()?, PathBuf::from(rest)))
-    };
-    table.lines().skip(1).filter_map(row).collect()
-}
-
-/// The processes that have one of these sockets open, and which ones; oldest first.
-fn holders(inodes: &HashSet<u64>) -> Vec<(Pid, HashSet<u64>)> {
-    let mut out = Vec::new();
+/// The processes that have one of these sockets open, oldest first.
+fn holders(inodes: &HashSet<u64>) -> Vec<Pid> {
+    let mut out: Vec<Pid> = Vec::new();
     if inodes.is_empty() {
         return out;
     }
     for number in numbers() {
-        let files = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
-        let held: HashSet<u64> = files
-            .filter_map(|file| {
-                let link = fs::read_link(file.path()).ok()?;
-                let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
-                inodes.contains(&inode).then_some(inode)
-            })
-            .collect();
-        if !held.is_empty()
-            && let Some(pid) = Pid::of(number)
-        {
-            out.push((pid, held));
-        }
+        let mut files = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+        let holds = files.any(|file| {
+            let link = fs::read_link(file.path()).unwrap_or_default();
+            let inode = link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            inode.is_some_and(|inode| inodes.contains(&inode))
+        });
+        out.extend(Pid::of(number).filter(|_| holds));
     }
-    out.sort_by_key(|(pid, _)| (pid.began, pid.number));
+    out.sort_by_key(|pid| (pid.began, pid.number));
     out
 }
 
@@ -148,7 +99,6 @@ mod tests {
     use super::*;
     use crate::testing::wait_until;
     use std::net::TcpListener;
-    use std::os::unix::net::UnixListener;
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
 
@@ -169,21 +119,6 @@ mod tests {
             drop(socket);
             assert!(!listeners(port).contains(&own()), "{address}");
         }
-    }
-
-    #[test]
-    fn who_listens_on_a_socket_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a socket");
-        assert_eq!(listeners_at(&path), []);
-        let socket = UnixListener::bind(&path).unwrap();
-        assert!(listeners_at(&path).contains(&own()));
-        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(listeners_at(&folder.path().join("link/a socket")).contains(&own()));
-        fs::create_dir(folder.path().join("other")).unwrap();
-        assert_eq!(listeners_at(&folder.path().join("other/a socket")), []);
-        drop(socket);
-        assert!(!listeners_at(&path).contains(&own()));
     }
 
     /// A script in its own process group, with the listening socket as its standard input.
@@ -237,10 +172,5 @@ mod tests {
                      1: 0100007F:1538 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  0  0 4712 1 0 100 0\n";
         assert_eq!(listening_on(table, 5432), [4711]);
         assert!(listening_on(table, 40000).is_empty());
-        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-                     0000000000000000: 00000002 00000000 00010000 0001 01 815 /run/a b/.s.PGSQL.5432\n\
-                     0000000000000000: 00000003 00000000 00000000 0001 03   816 /run/other\n\
-                     0000000000000000: 00000002 00000000 00010000 0001 01 817\n";
-        assert_eq!(listening_sockets(table), [(815, PathBuf::from("/run/a b/.s.PGSQL.5432"))]);
     }
 }

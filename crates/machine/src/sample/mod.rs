@@ -8,7 +8,7 @@ mod processes;
 
 pub use folder::{FolderUse, folder_use};
 pub use host::{HostUse, host_use};
-pub use listener::{listeners, listeners_at, server_roots};
+pub use listener::{listeners, server_roots};
 pub use network::{NetworkUse, network_speed, network_use};
 pub use processes::{ProcessUse, Watcher};
 

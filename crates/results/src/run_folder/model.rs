@@ -31,7 +31,7 @@ use super::operations::OpResult;
 use super::resources::ResourcesResult;
 use super::search::SearchResult;
 
-/// The format that this version writes. It also reads the previous one.
+/// The format that this version writes and reads.
 pub const FORMAT: &str = "storebench-run/2";
 
 /// The result of a run.

@@ -105,13 +105,7 @@ impl Secrets {
 
     /// An error without secrets.
     pub fn hide_error(&self, error: StoreError) -> StoreError {
-        match error {
-            StoreError::BadUrl(text) => StoreError::BadUrl(self.hide(&text)),
-            StoreError::NotOurs(text) => StoreError::NotOurs(self.hide(&text)),
-            StoreError::NotSupported(text) => StoreError::NotSupported(self.hide(&text)),
-            StoreError::Unreachable(text) => StoreError::Unreachable(self.hide(&text)),
-            StoreError::Failed(text) => StoreError::Failed(self.hide(&text)),
-        }
+        error.map_text(|text| self.hide(&text))
     }
 }
 

@@ -40,8 +40,6 @@ pub struct Band {
     pub low: f64,
     /// Its upper edge.
     pub high: f64,
-    /// The effective sample size: how many independent values the series represents.
-    pub effective_size: f64,
 }
 
 /// The fewest values of a band. Fewer cannot show how long they resemble each other.
@@ -60,7 +58,7 @@ pub fn band(series: &[f64]) -> Option<Band> {
     let means: Vec<f64> = series.rchunks_exact(n / parts).take(parts).map(mean).collect();
     let (mean, degrees) = (mean(series), parts as f64 - 1.0);
     let half = quantile(CONFIDENCE, degrees) * spread(&means)?.sqrt();
-    Some(Band { mean, low: mean - half, high: mean + half, effective_size: effective_size(series) })
+    Some(Band { mean, low: mean - half, high: mean + half })
 }
 
 #[cfg(test)]
