@@ -82,16 +82,28 @@ fn utf8(text: Vec<u8>) -> io::Result<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
+
     use super::*;
+
+    fn docs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
+    /// The pages. Making them takes minutes without optimisation, so they are made once.
+    fn made() -> &'static BTreeMap<String, String> {
+        static MADE: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+        MADE.get_or_init(|| pages(&docs()).unwrap())
+    }
 
     /// Folders that contain only generated files, so that the test finds files of removed verbs.
     const MADE: [&str; 3] = ["man", "completions", "schema"];
 
     #[test]
     fn committed_pages_are_current() {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let made = pages(&docs).unwrap();
-        for (name, text) in &made {
+        let (docs, made) = (docs(), made());
+        for (name, text) in made {
             let committed = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
             assert!(committed == *text, "docs/{name} is out of date; regenerate it with `cargo xtask docs`");
         }
@@ -105,7 +117,7 @@ mod tests {
 
     #[test]
     fn each_verb_has_a_page() {
-        let made = pages(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")).unwrap();
+        let made = made();
         for verb in ["run", "bench", "compare", "generate", "infer", "verify", "plan", "stores", "conform", "doctor"] {
             assert!(made.contains_key(&format!("man/storebench-{verb}.1")), "{verb}");
             assert!(made["man/storebench.1"].contains(verb), "{verb}");

@@ -160,6 +160,13 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
         println!("skipped: {why}");
         return;
     }
+    // On a machine that is busy with other things, the server may get less than the limit, so it is tried again.
+    let throttled = (0..3).map(|_| limited_for_a_while()).find(|seconds| *seconds > 0.0);
+    assert!(throttled.is_some(), "the limit did not slow the server");
+}
+
+/// Runs it. Gives the seconds in which the server had to wait because of its limit: zero without one.
+fn limited_for_a_while() -> f64 {
     let cli = Cli::new();
     let (place, port) = (redis(), free_port());
     let table = format!(
@@ -174,10 +181,9 @@ fn a_server_that_gets_less_for_a_while_is_slower_then_and_loses_nothing() {
     let phase = &result["trials"][0]["phases"][1];
     assert_eq!(phase["faults"][0]["detail"], "0.02 processors, 512MiB of memory", "{}", phase["faults"]);
     assert!(phase["faults"][0]["problem"].is_null(), "{}", phase["faults"]);
-    // The time depends on what else the machine does. Without the limit it is zero.
-    assert!(phase["resources"]["limited"]["throttled_s"].as_f64().unwrap() > 0.0, "{}", phase["resources"]);
     assert_eq!(phase["ledger"]["lost"], 0);
     nothing_left(&cli);
+    phase["resources"]["limited"]["throttled_s"].as_f64().unwrap()
 }
 
 /// Not about disks, but it uses the same commands.
