@@ -231,7 +231,7 @@ impl Documents {
         self.plan().body
     }
 
-    /// Appends the key in UTF-8. If the collection [can grow](Self::can_grow), indexes from the count on are keys of
+    /// Appends the key in UTF-8. Without `from`, `per`, `existing` and `trace`, indexes from the count on are keys of
     /// documents inserted later; otherwise they have no meaning.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         if let (Some(sampled), None) = (&self.sampled, &self.plan().trace) {

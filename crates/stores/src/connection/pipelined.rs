@@ -91,7 +91,7 @@ pub(crate) trait Dialect: Sized {
     /// Appends the request that reads a document and its revision.
     fn look(&self, key: &str, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
 
-    /// Appends the request that writes a document if it still has the revision that [`Pipelined::next_step`] was
+    /// Appends the request that writes a document if it still has the revision that [`Pipelined::looked`] was
     /// given.
     fn swap(
         &self,
