@@ -64,11 +64,7 @@ mod redb;
 #[cfg(feature = "redis")]
 mod redis;
 mod registry;
-#[cfg(any(feature = "couchbase", feature = "couchdb", feature = "mongodb", feature = "postgres", feature = "ravendb"))]
-#[cfg_attr(
-    not(all(feature = "couchbase", feature = "mongodb", feature = "postgres")),
-    allow(dead_code, reason = "each driver uses only part of it")
-)]
+#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod repeats;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -478,7 +478,7 @@ fn a_report_that_cannot_be_written_is_told_by_the_exit_code() {
     limited.args(program.get_args()).current_dir(cli.folder.path());
     limited.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let done = cli.run_command(&mut limited);
-    // On a busy machine, the measurement is invalid as well, which the code says first.
+    // On a busy machine, the measurement is invalid as well, and that decides the exit code.
     let told = done.code == 1 || done.code == 4 && done.out.contains("client-saturated");
     assert!(told && done.err.contains("no report: ") && done.err.contains("run `storebench report"), "{done:?}");
 }

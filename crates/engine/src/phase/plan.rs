@@ -254,7 +254,7 @@ impl Deref for PhasePlan {
 }
 
 impl PhasePlan {
-    /// What its sessions are opened with. They know no time at which the measured phase began.
+    /// What its sessions are opened with. `phase_start` is not shared: a worker of a measured phase sets its team's.
     pub fn session_options(&self, clock: &RealClock) -> SessionOptions {
         SessionOptions {
             durability: self.guarantees.durability,

@@ -157,7 +157,7 @@ impl<D: Dialect> Pipelined<D> {
             Err(error) if in_steps && error.kind == ErrorKind::Conflict => {
                 self.next_step(link, awaited, Found::Changed, out);
             }
-            // A counter that somebody removed meanwhile begins again.
+            // Somebody removed the counter meanwhile. The next read finds nothing, and makes it.
             Err(error) if in_steps && awaited.kind == OpKind::Counter && error.kind == ErrorKind::NotFound => {
                 self.next_step(link, awaited, Found::Changed, out);
             }

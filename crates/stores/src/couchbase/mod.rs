@@ -221,8 +221,7 @@ impl Store for CouchbaseStore {
 
     fn capabilities(&self) -> Capabilities {
         let by_query = "a SQL++ query over the primary index (keys=index)";
-        let bulk =
-            "one request per item, all sent at once but for those of one key; each succeeds or fails independently";
+        let bulk = "one request per item, all sent at once; if a key is repeated, each of its items waits for the one before; each succeeds or fails independently";
         let merge =
             "sub-document writes for a patch of up to 16 top-level members; a compare-and-swap loop for other patches";
         let queries = self.no_queries.get().is_none();

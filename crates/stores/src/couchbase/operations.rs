@@ -54,7 +54,7 @@ enum What {
 }
 
 /// What a service answered.
-pub(super) enum Found {
+pub(super) enum ServiceAnswer {
     Reply(OwnedReply),
     Keys(Keys),
 }
@@ -104,7 +104,7 @@ impl Call {
 }
 
 /// Asks the service.
-pub(super) async fn perform(context: Rc<Context>, call: Call) -> Result<Found, OpError> {
+pub(super) async fn perform(context: Rc<Context>, call: Call) -> Result<ServiceAnswer, OpError> {
     let Context { targets, fresh, timeout, views, .. } = &*context;
     let Target { scope, body, .. } = &targets[call.collection.position()];
     let mut found = Collected::default();
@@ -113,7 +113,7 @@ pub(super) async fn perform(context: Rc<Context>, call: Call) -> Result<Found, O
         What::Page(query) => {
             let rows: Vec<Row> = query.run(scope, *fresh, *timeout).await?;
             if *body != Body::Json {
-                return Ok(Found::Keys(Keys::new(&call, rows.iter().map(|row| &*row.key), false)));
+                return Ok(ServiceAnswer::Keys(Keys::new(&call, rows.iter().map(|row| &*row.key), false)));
             }
             for row in &rows {
                 found.add(&row.key, row.body.as_deref().map_or(&b"null"[..], |body| body.get().as_bytes()));
@@ -127,8 +127,8 @@ pub(super) async fn perform(context: Rc<Context>, call: Call) -> Result<Found, O
             let keys = views.keys(asked, *fresh, *timeout).await?;
             // A client that reads page after page would take an empty page for the end.
             let must_exist = *fresh && asked.is_filled_by(keys.len());
-            return Ok(Found::Keys(Keys::new(&call, keys.iter().map(String::as_str), must_exist)));
+            return Ok(ServiceAnswer::Keys(Keys::new(&call, keys.iter().map(String::as_str), must_exist)));
         }
     }
-    Ok(Found::Reply(found.into_reply()))
+    Ok(ServiceAnswer::Reply(found.into_reply()))
 }

@@ -11,7 +11,7 @@ use storebench_engine::store::{
 use super::Ready;
 use super::kv::KvSession;
 use super::link::Link;
-use super::operations::{Call, Context, Found, Target, perform};
+use super::operations::{Call, Context, ServiceAnswer, Target, perform};
 use super::settings::Settings;
 use super::tasks::Tasks;
 use super::topology::Topology;
@@ -20,7 +20,7 @@ use super::views::{KEPT_IN, Views};
 /// A session. Its connections end with it.
 pub(crate) struct CouchbaseSession {
     kv: KvSession,
-    tasks: Tasks<Result<Found, OpError>>,
+    tasks: Tasks<Result<ServiceAnswer, OpError>>,
     context: Rc<Context>,
     /// The operations whose keys are known, and of which one document must exist at least.
     must_exist: HashSet<Token>,
@@ -110,8 +110,8 @@ impl Session for CouchbaseSession {
         // Before the other one, whose reads set the time of what completes after them.
         for (token, found) in self.tasks.poll(cx) {
             match found {
-                Ok(Found::Reply(reply)) => out.complete(token, Ok(reply.as_reply())),
-                Ok(Found::Keys(keys)) => {
+                Ok(ServiceAnswer::Reply(reply)) => out.complete(token, Ok(reply.as_reply())),
+                Ok(ServiceAnswer::Keys(keys)) => {
                     if keys.must_exist {
                         self.must_exist.insert(token);
                     }

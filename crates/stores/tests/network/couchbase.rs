@@ -144,7 +144,7 @@ fn what_cannot_be_reached_is_named_with_a_remedy_and_without_the_password() {
         (url.replace("right-secret", "wrong-secret"), "password"),
         (url.replace("storebench:", "somebody:"), "somebody"),
         (format!("{}x", url), "no bucket `defaultx`"),
-        (url.replace(&port, &http), "Couchbase data service"),
+        (url.replace(&port, &http), "is not a Couchbase data service: its answer is invalid"),
         (url.replace(&port, &server::free_port().to_string()), "nothing is listening"),
         (url.replace("couchbase:", "couchbases:"), "TLS"),
     ];

@@ -123,7 +123,7 @@ pub(super) fn answer(bytes: &[u8]) -> Result<Option<(Answer<'_>, usize)>, &'stat
     let (frames, key) = match header[0] {
         ANSWER => (0, usize::from(u16::from_be_bytes([header[2], header[3]]))),
         FLEXIBLE_ANSWER => (usize::from(header[2]), usize::from(header[3])),
-        _ => return Err("it does not begin as an answer does"),
+        _ => return Err("it is no packet of Couchbase's protocol"),
     };
     let body = u32::from_be_bytes([header[8], header[9], header[10], header[11]]) as usize;
     let (extras, before) = (frames + usize::from(header[4]), frames + usize::from(header[4]) + key);

@@ -43,7 +43,7 @@ pub(in super::super) async fn first_contact(
 ) -> Result<(Vec<u8>, Features), StoreError> {
     let mut node = Ready::connected(settings, host, Features::ALL).await?;
     let asking = async {
-        let said = node.greet(settings.compress).await.map_err(|error| not_couchbase(host, &error.to_string()))?;
+        let said = node.greet(settings.compress).await.map_err(|why| not_couchbase(host, &why))?;
         let agreed = node.agreed(&said, settings.compress)?;
         node.log_in(settings).await?;
         node.select(settings).await?;
@@ -73,7 +73,7 @@ impl Ready {
     pub(super) async fn open(settings: &Settings, host: &Host, features: Features) -> Result<Self, StoreError> {
         let opening = async {
             let mut ready = Self::connected(settings, host, features).await?;
-            let said = ready.greet(settings.compress).await?;
+            let said = ready.greet(settings.compress).await.map_err(|why| ready.odd(&why))?;
             let agreed = ready.agreed(&said, settings.compress)?;
             if let Some(why) = agreed.lacks(features) {
                 return Err(StoreError::NotSupported(format!(
@@ -133,11 +133,11 @@ impl Ready {
     }
 
     /// Tells the node what is wanted.
-    async fn greet(&mut self, compress: bool) -> Result<Said, StoreError> {
+    async fn greet(&mut self, compress: bool) -> Result<Said, String> {
         let compression = compress.then_some(snappy::FEATURE);
         let wanted = FEATURES.into_iter().chain(self.features.numbers()).chain(compression);
         let wanted: Vec<u8> = wanted.flat_map(u16::to_be_bytes).collect();
-        self.ask(Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() }).await
+        self.exchange(Request { opcode: opcode::HELLO, key: b"storebench", value: &wanted, ..Request::default() }).await
     }
 
     /// What the node can do of that.
@@ -192,26 +192,29 @@ impl Ready {
 
     /// Sends one request, and waits for its answer.
     async fn ask(&mut self, request: Request<'_>) -> Result<Said, StoreError> {
+        self.exchange(request).await.map_err(|why| {
+            StoreError::Unreachable(format!("the connection to {} failed while logging in: {why}", self.host))
+        })
+    }
+
+    /// The same, with the reason alone.
+    async fn exchange(&mut self, request: Request<'_>) -> Result<Said, String> {
         self.number += 1;
         let mut packet = Vec::new();
         request.write(&mut packet);
         frame::number(&mut packet, self.number);
-        let failed = |host: &Host, error: &dyn std::fmt::Display| {
-            StoreError::Unreachable(format!("the connection to {host} failed while logging in: {error}"))
-        };
-        self.dialog.send(&packet).await.map_err(|e| failed(&self.host, &e))?;
+        self.dialog.send(&packet).await.map_err(|e| e.to_string())?;
         loop {
-            let input = self.dialog.input();
-            let found = frame::answer(input).map_err(|e| failed(&self.host, &e))?;
+            let found = frame::answer(self.dialog.input()).map_err(|what| format!("its answer is invalid: {what}"))?;
             if let Some((answer, used)) = found {
                 if answer.number != self.number || answer.opcode != request.opcode {
-                    return Err(failed(&self.host, &"an answer to another request"));
+                    return Err("it answered another request".into());
                 }
                 let (status, extras, value) = (answer.status, answer.extras.to_vec(), answer.value.to_vec());
                 self.dialog.take(used);
                 return Ok(Said { status, extras, value });
             }
-            self.dialog.read().await.map_err(|e| failed(&self.host, &e))?;
+            self.dialog.read().await.map_err(|e| e.to_string())?;
         }
     }
 }

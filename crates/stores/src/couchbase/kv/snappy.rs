@@ -7,7 +7,8 @@ use std::borrow::Cow;
 pub(super) const FEATURE: u16 = 0x0a;
 /// The bit of a packet's data type that says that its value is compressed.
 pub(super) const DATATYPE: u8 = 0x02;
-/// Documents up to this size are not compressed, nor those that do not shrink to this share. Both are the defaults of the clients.
+/// Documents up to this size are sent as they are, and so are those that do not shrink to this share. Both are the defaults
+/// of the official clients.
 const UP_TO_BYTES: usize = 32;
 const TO_PERCENT: usize = 83;
 /// Documents have at most 20 MiB.

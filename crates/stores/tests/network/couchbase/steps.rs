@@ -3,32 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{
-    BatchBuf, BulkWrite, CollectionLayout, Durability, ErrorKind, Layout, Op, Prepare, SessionOptions,
-};
-use storebench_fakes::couchbase::FakeOptions;
+use storebench_engine::store::{AnyStore, BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions};
+use storebench_fakes::couchbase::{Fake, FakeOptions};
 use storebench_study::workload::Body;
 
-use super::{call, caller, fake, options, prepared, store, three};
+use super::{call, caller, fake, layout, options, prepared, store, three};
+
+/// A store with one collection, of counters.
+fn with_counters(fake: &Fake) -> Arc<dyn AnyStore> {
+    let store = store(&fake.url());
+    let mut layout = layout();
+    layout.collections.remove(0);
+    layout.collections[0].body = Body::Counter;
+    store.prepare(&layout, Prepare::Fresh).unwrap();
+    store
+}
 
 #[test]
 fn an_increment_beyond_the_range_was_done() {
     let fake = fake(FakeOptions::default());
-    let store = store(&fake.url());
-    let counters = CollectionLayout {
-        name: "counters".into(),
-        body: Body::Counter,
-        indexes: vec![],
-        existing: None,
-        uses: storebench_engine::store::Uses::ALL,
-    };
-    store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
+    let store = with_counters(&fake);
     let mut c = caller(&store, &options());
     let add = Op::Counter { key: "a", delta: 1, initial: i64::MAX };
     assert_eq!(call(&mut c, add).unwrap().as_reply().counter, Some(i64::MAX));
     let error = call(&mut c, add).unwrap_err();
     assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{error}");
-    let stored = fake.documents("storebench", "counters");
+    let stored = fake.documents("storebench", "blobs");
     assert_eq!(stored[0].1, b"9223372036854775808");
 }
 
@@ -36,15 +36,7 @@ fn an_increment_beyond_the_range_was_done() {
 #[test]
 fn counters_go_below_zero_and_back_whoever_else_counts() {
     let fake = three(1);
-    let store = store(&fake.url());
-    let counters = CollectionLayout {
-        name: "counters".into(),
-        body: Body::Counter,
-        indexes: vec![],
-        existing: None,
-        uses: storebench_engine::store::Uses::ALL,
-    };
-    store.prepare(&Layout { collections: vec![counters] }, Prepare::Fresh).unwrap();
+    let store = with_counters(&fake);
     let mut c = caller(&store, &options());
     let mut add = |key: &str, delta, initial| call(&mut c, Op::Counter { key, delta, initial });
     let mut value = |key: &str, delta, initial| add(key, delta, initial).unwrap().as_reply().counter.unwrap();
