@@ -1,5 +1,6 @@
 //! Tests of the `couchbase` driver with a fake cluster, because no package registry has Couchbase Server.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,6 +135,19 @@ fn compressed_documents_come_back() {
     assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("leave out compression")), "{error:?}");
 }
 
+/// The port of a service that answers each connection as a web server answers what it cannot read.
+fn another_service() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+            let _ = stream.read(&mut [0; 64]);
+        }
+    });
+    port
+}
+
 #[test]
 fn what_cannot_be_reached_is_named_with_a_remedy_and_without_the_password() {
     let fake = fake(FakeOptions { password: "right-secret".into(), ..FakeOptions::default() });
@@ -144,7 +158,8 @@ fn what_cannot_be_reached_is_named_with_a_remedy_and_without_the_password() {
         (url.replace("right-secret", "wrong-secret"), "password"),
         (url.replace("storebench:", "somebody:"), "somebody"),
         (format!("{}x", url), "no bucket `defaultx`"),
-        (url.replace(&port, &http), "is not a Couchbase data service: its answer is invalid"),
+        (url.replace(&port, &http), "Couchbase data service"),
+        (url.replace(&port, &another_service().to_string()), "is not a Couchbase data service: its answer is invalid"),
         (url.replace(&port, &server::free_port().to_string()), "nothing is listening"),
         (url.replace("couchbase:", "couchbases:"), "TLS"),
     ];
