@@ -18,12 +18,14 @@
 //! - [`infer`]: reads a sample, and describes a collection that generates documents like it
 //! - [`keys`]: which document an operation touches
 //! - [`schedule`]: when an operation is scheduled
+//! - [`by_hash`]: maps and sets of hashes
 //! - [`json`]: finds members of a document without reading all of it
 //!
 //! It is a separate crate from the study file because every operation runs through it. Build profiles that do not
 //! optimise most other crates still optimise this one.
 
 mod bounds;
+pub mod by_hash;
 mod calibrate;
 mod catalog;
 mod check;

@@ -154,8 +154,9 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(
             "verified: the target holds what was written; {} keys were written more than once, and the target holds \
-             one document for each",
-            count(twice)
+             the last document of each{}",
+            count(twice),
+            if report.repeated_keys.is_some_and(|repeated| repeated.in_order) { "" } else { " in one of the parts" }
         ),
         (false, _) => format!(
             "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records were found",
@@ -193,6 +194,10 @@ fn changed(changed: &[Changed]) -> String {
     format!("the target changed how {} {values} written: {}", count(all), each.join(", "))
 }
 
+/// What is said of repeated keys if parts were copied at once.
+const ANY_PART: &str = ". Parts were copied at once: of records in different parts, any may have come last. To keep the \
+                        order of the source, copy with --workers 1";
+
 /// Records that repeat a key.
 fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<String> {
     let repeated = report.repeated_keys.filter(|repeated| repeated.records > 0)?;
@@ -205,7 +210,9 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
     let upserts = args.op == RecordOp::Upsert && args.records.op_field.is_none();
     match into_store {
         true if upserts => Some(format!(
-            "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were written"
+            "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were \
+             written{}",
+            if repeated.in_order { "" } else { ANY_PART }
         )),
         true => None,
         false => Some(format!("{how}{records} records repeat an earlier key")),

@@ -16,5 +16,6 @@ mod places;
 mod real_data;
 mod records;
 mod remote;
+mod repeated;
 mod rows;
 mod sqlite;

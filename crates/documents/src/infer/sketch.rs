@@ -1,8 +1,6 @@
 //! What is kept of many values in bounded memory: a sample of numbers, and counts of different values.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
+use crate::by_hash::ByHash;
 use crate::random::{Rng, seed_of};
 
 /// How many numbers a [`Reservoir`] keeps.
@@ -75,27 +73,6 @@ impl Reservoir {
         all
     }
 }
-
-/// Hashes are already evenly distributed.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0 << 8 | u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, hash: u64) {
-        // The table looks at the highest bits, which are all zero in a sample of the lowest hashes.
-        self.0 = hash.rotate_left(32);
-    }
-}
-
-type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
 
 /// A value that was counted.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 
 use storebench_study::op_kind::OpKind;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{OPERATIONS, TABLE_ROWS, Texts, Trace, TraceOp, time};
+use crate::by_hash::ByHash;
 use crate::catalog::FileFacts;
 use crate::error::DocumentError;
 use crate::json;
@@ -17,25 +17,11 @@ use crate::reader::LineReader;
 /// The columns of a trace.
 const COLUMNS: &str = "time, op, key, and optionally client, and size or body";
 
-/// Hashes that are looked up by themselves.
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {}
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 /// Numbers of texts, by their hash. Two texts of one hash are told apart by comparing them.
 #[derive(Default)]
 struct Numbers {
     texts: Texts,
-    known: HashMap<u64, u32, BuildHasherDefault<Itself>>,
+    known: ByHash<u32>,
     /// Texts whose hash belongs to another one.
     others: HashMap<Vec<u8>, u32>,
 }

@@ -149,6 +149,10 @@ pub struct RepeatedKeys {
     pub exact: bool,
     /// Whether an earlier process wrote records that are not counted, so that the true number may be higher.
     pub at_least: bool,
+    /// Whether all records were applied in the order of the source. If not, that holds only within each part, and of
+    /// records in different parts any may be the one that stands.
+    #[serde(default)]
+    pub in_order: bool,
 }
 
 /// The result of a copy and its measurements.
@@ -214,6 +218,8 @@ struct Shared<'a> {
     under_way: AtomicU32,
     at_once: AtomicU32,
     counts: Mutex<Counts>,
+    /// Whether a key may come more than once.
+    may_repeat: bool,
     repeats: Option<Repeats>,
 }
 
@@ -233,8 +239,8 @@ impl<'a> Shared<'a> {
         ended.for_each(|counts| before += *counts);
         let splits = &manifest.header.splits;
         let todo: Vec<Split> = splits.iter().filter(|s| !manifest.done.contains_key(&s.number)).cloned().collect();
-        // Tasks do not report which keys they wrote.
         let may_repeat = request.source.repeats_keys(request.shape) || request.sink.same_keys() != SameKeys::Exact;
+        // Tasks do not report which keys they wrote.
         let counts_repeats = request.tasks.is_none() && may_repeat;
         Self {
             request,
@@ -258,6 +264,7 @@ impl<'a> Shared<'a> {
             under_way: AtomicU32::new(0),
             at_once: AtomicU32::new(0),
             counts: Mutex::new(before),
+            may_repeat,
             repeats: counts_repeats.then(Repeats::new),
             todo,
             manifest,
@@ -382,7 +389,9 @@ pub fn copy(
         damaged: shared.manifest.damaged.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
         repeated_keys: shared.repeats.as_ref().map(|repeats| {
             let (records, exact) = repeats.count();
-            RepeatedKeys { records, exact, at_least: before.written > 0 }
+            let one_by_one = shared.at_once.load(Ordering::Relaxed) <= 1 && before.written == 0;
+            let in_order = one_by_one || now.splits <= 1;
+            RepeatedKeys { records, exact, at_least: before.written > 0, in_order }
         }),
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
         verified,

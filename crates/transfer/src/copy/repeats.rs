@@ -1,8 +1,8 @@
 //! Counts records that repeat a key, in bounded memory.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use storebench_documents::by_hash::{ByHash, Hashes};
 use storebench_engine::store::SameKeys;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -18,9 +18,9 @@ pub(super) struct Repeats(Mutex<Seen>);
 
 struct Seen {
     most: usize,
-    hashes: HashSet<u64>,
+    hashes: Hashes,
     /// How often each repeated key was repeated.
-    again: HashMap<u64, u64>,
+    again: ByHash<u64>,
     /// Only hashes with at least this many trailing zero bits are kept.
     zeros: u32,
 }
@@ -31,7 +31,7 @@ impl Repeats {
     }
 
     fn holding(most: usize) -> Self {
-        Self(Mutex::new(Seen { most, hashes: HashSet::new(), again: HashMap::new(), zeros: 0 }))
+        Self(Mutex::new(Seen { most, hashes: Hashes::default(), again: ByHash::default(), zeros: 0 }))
     }
 
     /// Adds the keys of a batch, except those at the positions in `but`. `same` says which keys are one.

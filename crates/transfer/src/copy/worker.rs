@@ -36,7 +36,7 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
             while let Some(split) = shared.take() {
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => match unless(|| shared.ends(), shared.request.sink.open()).await {
+                    None => match unless(|| shared.ends(), shared.request.sink.open(shared.may_repeat)).await {
                         None => return Ok(()),
                         Some(opened) => writer.insert(opened?),
                     },

@@ -318,7 +318,7 @@ impl Sink for FileSink {
         Room { records: BATCH as usize, bytes: WRITE_BYTES }
     }
 
-    fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
+    fn open(&self, _: bool) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
             Ok(Box::new(PartWriter {
                 sink: self,
@@ -511,7 +511,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sink = FileSink::open(options(folder.path())).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut writer = runtime.block_on(Sink::open(&sink)).unwrap();
+        let mut writer = runtime.block_on(Sink::open(&sink, false)).unwrap();
         writer.begin(&Split { number: 0, part: Part::File { file: 0 }, bytes: None }).unwrap();
         let mut records = Records::new();
         for (key, body) in [("k0", &b"{}"[..]), ("broken", b"{\"a\":"), ("k1", b"{}"), ("a list", b"[1,2,3]")] {

@@ -104,8 +104,9 @@ pub trait Sink: Send + Sync {
     /// How large a batch should be.
     fn room(&self) -> Room;
 
-    /// Opens a writer. Must be called on the thread, and inside the runtime, that writes.
-    fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>>;
+    /// Opens a writer. Must be called on the thread, and inside the runtime, that writes. If a key may come more than
+    /// once, the writer applies its records one at a time.
+    fn open(&self, may_repeat: bool) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>>;
 
     /// Completes the target after all records were written.
     ///

@@ -1,9 +1,11 @@
 //! Applies records with the same key one at a time, in their original order.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
-use xxhash_rust::xxh3::xxh3_128;
+use storebench_documents::by_hash::Hashes;
+use storebench_engine::store::SameKeys;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::store::RecordOp;
 use super::write_session::WriteSession;
@@ -12,13 +14,15 @@ use crate::error::TransferError;
 use crate::measure::Request;
 use crate::records::Records;
 
-/// Passes batches to a session in groups with one operation each. A group is sent only if no record in flight has one
-/// of its keys. Groups stay in order.
+/// Passes batches to a session in groups with one operation each. No group holds a key twice, and it is sent only if no
+/// record in flight has one of its keys: what is tried again, or takes another connection, could otherwise overtake.
+/// Groups stay in order. Two keys with the same 64-bit hash count as one, which only delays a group.
 pub(super) struct InOrder<'a> {
     write_session: WriteSession<'a>,
+    same: SameKeys,
     groups: VecDeque<Group>,
     /// Hashes of the keys in flight.
-    keys: HashSet<u128>,
+    keys: Hashes,
 }
 
 struct Group {
@@ -27,8 +31,9 @@ struct Group {
 }
 
 impl<'a> InOrder<'a> {
-    pub(super) fn new(write_session: WriteSession<'a>) -> Self {
-        Self { write_session, groups: VecDeque::new(), keys: HashSet::new() }
+    /// `same` says which keys the store takes for one.
+    pub(super) fn new(write_session: WriteSession<'a>, same: SameKeys) -> Self {
+        Self { write_session, same, groups: VecDeque::new(), keys: Hashes::default() }
     }
 
     /// Passes on the groups that may be sent. Returns whether there were any.
@@ -36,11 +41,11 @@ impl<'a> InOrder<'a> {
         let mut went = false;
         while self.write_session.has_room() {
             let Some(first) = self.groups.front() else { break };
-            if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(key))) {
+            if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(self.same, key))) {
                 break;
             }
             let Some(Group { verb, records }) = self.groups.pop_front() else { break };
-            self.keys.extend(records.iter().map(|(key, _, _)| hash(key)));
+            self.keys.extend(records.iter().map(|(key, _, _)| hash(self.same, key)));
             self.write_session.put_as(verb, records);
             went = true;
         }
@@ -48,19 +53,21 @@ impl<'a> InOrder<'a> {
     }
 }
 
-fn hash(key: &str) -> u128 {
-    xxh3_128(key.as_bytes())
+fn hash(same: SameKeys, key: &str) -> u64 {
+    xxh3_64(same.fold(key).as_bytes())
 }
 
 /// Groups records by position. Records with the same operation share a group until a key repeats; from then on, new
 /// groups are used.
-fn groups(records: &Records, usual: RecordOp) -> Vec<(RecordOp, Vec<usize>)> {
+fn groups(records: &Records, usual: RecordOp, same: SameKeys) -> Vec<(RecordOp, Vec<usize>)> {
     let mut all: Vec<(RecordOp, Vec<usize>)> = Vec::new();
-    let (mut first, mut seen) = (0, HashSet::new());
+    let (mut first, mut seen) = (0, Hashes::default());
     for (position, (key, _, _)) in records.iter().enumerate() {
-        if !seen.insert(hash(key)) {
+        let hash = hash(same, key);
+        if !seen.insert(hash) {
             first = all.len();
-            seen = HashSet::from([hash(key)]);
+            seen.clear();
+            seen.insert(hash);
         }
         let verb = records.mark_of(position).verb.unwrap_or(usual);
         match all[first..].iter_mut().find(|(known, _)| *known == verb) {
@@ -81,10 +88,15 @@ impl Writer for InOrder<'_> {
     }
 
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
-        for (verb, positions) in groups(&records, self.write_session.options.verb) {
-            let mut group = Records::new();
-            records.pick(positions.into_iter(), &mut group);
-            self.groups.push_back(Group { verb, records: group });
+        let groups = groups(&records, self.write_session.options.verb, self.same);
+        if let [(verb, _)] = groups[..] {
+            self.groups.push_back(Group { verb, records });
+        } else {
+            for (verb, positions) in groups {
+                let mut group = Records::new();
+                records.pick(positions.into_iter(), &mut group);
+                self.groups.push_back(Group { verb, records: group });
+            }
         }
         self.hand_over();
         Ok(())
@@ -100,7 +112,7 @@ impl Writer for InOrder<'_> {
             let polled = self.write_session.poll(cx, ended);
             for batch in &ended[known..] {
                 for (key, _, _) in batch.records.iter() {
-                    self.keys.remove(&hash(key));
+                    self.keys.remove(&hash(self.same, key));
                 }
             }
             if matches!(polled, Poll::Ready(Err(_))) || !self.hand_over() {
@@ -121,7 +133,7 @@ mod tests {
             all.push(key, b"{}", Origin::default());
             all.mark(Mark { verb: *verb, expiry: None });
         }
-        groups(&all, RecordOp::Merge)
+        groups(&all, RecordOp::Merge, SameKeys::Exact)
     }
 
     #[test]

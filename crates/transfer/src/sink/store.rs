@@ -234,8 +234,8 @@ impl StoreSinkOptions {
         kinds
     }
 
-    /// Whether records with the same key are applied one at a time.
-    fn keeps_order(&self) -> bool {
+    /// Whether what a record does depends on more than its key and the verb.
+    fn varies(&self) -> bool {
         self.by_record || self.merge.is_some()
     }
 }
@@ -280,7 +280,7 @@ impl StoreSink {
             Self::prepare(&*store, &options)?;
             mark = Self::marked(&*store, &options)?;
         }
-        let plain = options.verb == RecordOp::Upsert && options.existing.is_none() && !options.keeps_order();
+        let plain = options.verb == RecordOp::Upsert && options.existing.is_none() && !options.varies();
         let empty = || store.sample_keys(options.id(), 1, 1).is_ok_and(|keys| keys.is_empty());
         let inserts_first = plain && store.capabilities().inserts_faster && options.inserts_first.unwrap_or_else(empty);
         Ok(Self { store, options, inserts_first, mark, columns })
@@ -451,13 +451,13 @@ impl Sink for StoreSink {
         }
     }
 
-    fn open(&self) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
+    fn open(&self, may_repeat: bool) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
             let request = Self::request(&self.options);
             let (session, clock) = session::open_again(&*self.store, &request).await?;
             let write_session = WriteSession::new(&*self.store, session, clock, &self.options, self.inserts_first);
-            let writer: Box<dyn Writer + '_> = if self.options.keeps_order() {
-                Box::new(InOrder::new(write_session))
+            let writer: Box<dyn Writer + '_> = if may_repeat || self.options.varies() {
+                Box::new(InOrder::new(write_session, self.same_keys()))
             } else {
                 Box::new(write_session)
             };
@@ -529,7 +529,7 @@ impl Sink for StoreSink {
 
     fn again(&self) -> Again {
         // A merge expression may add something.
-        let repeatable = self.options.verb.repeatable() && !self.options.keeps_order();
+        let repeatable = self.options.verb.repeatable() && !self.options.varies();
         if repeatable { Again::Free } else { Again::Once }
     }
 }

@@ -41,7 +41,8 @@ pub struct Verification {
     pub found: u64,
     /// Buckets of keys (of 4,096) in which the two sides differ.
     pub unequal_buckets: u64,
-    /// Keys written more than once with different documents, one of which is in the target.
+    /// Keys written more than once with different documents. The target holds the last one of the source, or of one of
+    /// its parts.
     pub written_twice: u64,
     /// Records that are not there, and may have expired. Whether they were there before is unknown.
     #[serde(default)]
@@ -195,17 +196,27 @@ fn name_keys(
     let mut differ = BTreeSet::new();
     let mut splits_of: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    // The hash of the last document of a key in each split. One of them stands: a split is written in order.
+    let mut last: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    // When the last document of a key may have expired, in seconds since 1970.
+    // When the last document of a key, in any split, may have expired, in seconds since 1970.
     let mut gone: BTreeMap<String, i64> = BTreeMap::new();
     passes.list(buckets, &mut |listed| {
         let keys = listed.written.iter().map(|(key, ..)| key).chain(listed.found.iter().map(|(key, _)| key));
         for key in keys {
             splits_of.entry(key.clone()).or_default().insert(listed.split);
         }
-        for (key, seen, gone_s) in listed.written {
-            let last_s = gone.entry(key.clone()).or_insert(i64::MIN);
-            *last_s = gone_s.unwrap_or(i64::MAX).max(*last_s);
+        let ends: BTreeMap<&str, (u128, i64)> = listed
+            .written
+            .iter()
+            .map(|(key, seen, gone_s)| (&**key, (seen.hash, gone_s.unwrap_or(i64::MAX))))
+            .collect();
+        for (key, (hash, gone_s)) in ends {
+            let last_s = gone.entry(key.to_owned()).or_insert(i64::MIN);
+            *last_s = gone_s.max(*last_s);
+            last.entry(key.to_owned()).or_default().insert(hash);
+        }
+        for (key, seen, _) in listed.written {
             written.entry(key).or_default().push(seen);
         }
         for (key, seen) in listed.found {
@@ -243,9 +254,12 @@ fn name_keys(
                     false => "differs",
                 }
             }
-            (Some(written), Some(found)) if found.iter().all(|seen| written.iter().any(|it| it.hash == seen.hash)) => {
+            (Some(written), Some(found)) if found.iter().all(|seen| last[key].contains(&seen.hash)) => {
                 report.written_twice += u64::from(written.len() > 1);
                 continue;
+            }
+            (Some(written), Some(found)) if found.iter().all(|seen| written.iter().any(|it| it.hash == seen.hash)) => {
+                "holds an earlier record of this key, not the last one"
             }
             (Some(_), Some(_)) => "differs",
         };

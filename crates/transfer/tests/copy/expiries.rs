@@ -200,3 +200,16 @@ fn expiries_that_cannot_be_are_refused() {
     let error = StoreSink::check(&*store, &options(&store, RecordOp::Touch), true).unwrap_err().to_string();
     assert!(error.contains("nothing to verify"), "{error}");
 }
+
+#[test]
+fn the_last_record_of_a_key_sets_its_expiry() {
+    let text: String = (1..=210).map(|n| format!("{{\"_id\":\"k{:02}\",\"ttl\":{}}}\n", n % 70, n * 1_000)).collect();
+    let (_, store, touched) = noting(|_| Fate::Done);
+    copy_with(&Lab::new(), &text, &store, options(&store, RecordOp::Upsert));
+    let touched = touched.lock().unwrap();
+    assert_eq!(touched.len(), 70);
+    for (key, each) in &*touched {
+        let each: Vec<u64> = each.iter().map(Duration::as_secs).collect();
+        assert!(each.is_sorted() && each.last() >= Some(&141_000), "{key}: {each:?}");
+    }
+}

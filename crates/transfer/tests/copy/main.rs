@@ -19,6 +19,7 @@ mod overwrite;
 mod own_members;
 #[cfg(feature = "remote")]
 mod remote;
+mod repeated;
 mod resume;
 mod retries;
 mod round;
