@@ -274,6 +274,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, requires = "from", help_heading = "Documents")]
     pub(crate) skip_bad_lines: bool,
 
+    /// With --from: leave these top-level fields out of the documents, such as '_id'
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', requires = "from", help_heading = "Documents")]
+    pub(crate) without: Vec<String>,
+
     /// Key template, such as '{country}-{id}' or 'doc/{index}'
     #[arg(long, value_name = "TEMPLATE", help_heading = "Documents")]
     pub(crate) key: Option<String>,

@@ -6,9 +6,11 @@ use crate::bench_study::COLLECTION;
 use crate::failure::Failure;
 
 /// What the messages of a study ask for, and the flag that gives it.
-const ASKED: [(&str, &str); 2] = [
+const ASKED: [(&str, &str); 4] = [
     ("add streams = \"disjoint\"", "add --streams disjoint"),
     ("write `bad_lines = \"skip\"`", "give --skip-bad-lines"),
+    ("write `without = [\"", "give `--without "),
+    ("\"]`", "`"),
 ];
 
 /// The errors of the built study. Phases that share a flag have the same error, which is told once.

@@ -279,6 +279,7 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
         compress_to,
         from: own,
         bad_lines: if args.skip_bad_lines { BadLines::Skip } else { BadLines::Stop },
+        without: args.without.clone(),
         ..Collection::default()
     })
 }

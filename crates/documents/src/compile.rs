@@ -446,6 +446,7 @@ fn read_own(
         // A scale below 1 takes the first part of the file; a scale above 1 cannot add to it.
         count: wanted.map(|count| ((count as f64 * options.scale.min(1.0)).round() as u64).max(1)),
         bad_lines: collection.bad_lines,
+        without: &collection.without,
         scratch: options.scratch_dir,
     };
     let mut own = OwnFile::scan(&source)?;

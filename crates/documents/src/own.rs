@@ -30,6 +30,8 @@ pub(crate) struct Source<'a> {
     /// Take only the first documents, up to this number. `None` takes all.
     pub(crate) count: Option<u64>,
     pub(crate) bad_lines: BadLines,
+    /// Top-level members to leave out.
+    pub(crate) without: &'a [String],
     pub(crate) scratch: &'a Path,
 }
 
@@ -100,8 +102,8 @@ impl OwnFile {
                 .open(source.scratch.join(format!("{name}-{:016x}.{suffix}", source.seed)))
                 .map_err(scratch_failed)
         };
-        let packed = reader.compressed();
-        let mut spool = packed.then(|| scratch("lines")).transpose()?.map(BufWriter::new);
+        let changed = reader.compressed() || !source.without.is_empty();
+        let mut spool = changed.then(|| scratch("lines")).transpose()?.map(BufWriter::new);
         let mut index = BufWriter::new(scratch("index")?);
         let stored_keys = source.key.iter().any(|part| matches!(part, Part::Own(_)));
         let mut keys = stored_keys.then(|| scratch("keys")).transpose()?.map(BufWriter::new);
@@ -135,6 +137,9 @@ impl OwnFile {
                         ));
                     }
                 }
+            }
+            if !source.without.is_empty() {
+                line = leave_out(&line, source.without);
             }
             let offset = match &mut spool {
                 Some(spool) => {
@@ -270,6 +275,14 @@ pub(crate) fn write_plain(value: &Value, out: &mut Vec<u8>) -> bool {
         _ => return false,
     }
     true
+}
+
+/// The object without its members of these names.
+fn leave_out(object: &[u8], names: &[String]) -> Vec<u8> {
+    let is_kept =
+        |member: &json::Member<'_>| json::name(member.name).is_none_or(|name| !names.iter().any(|of| *of == name));
+    let kept: Vec<&[u8]> = json::members(object).filter(is_kept).map(|member| member.whole).collect();
+    [&b"{"[..], &kept.join(&b','), b"}"].concat()
 }
 
 /// Checks that a line is a document and appends its key.

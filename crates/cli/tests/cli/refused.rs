@@ -1,6 +1,7 @@
 //! Bad input: the message has the place and the remedy, the exit code is right, and nothing is touched.
 
 use crate::common::{Cli, STUDY, without_folder};
+use crate::server::Server;
 
 /// Runs the binary, and returns its message and exit code as one text for a snapshot.
 fn refusal(cli: &Cli, args: &[&str]) -> String {
@@ -153,6 +154,47 @@ fn broken_lines_of_ones_own_are_named_or_skipped() {
     insta::assert_snapshot!("broken-line", refusal(&cli, &flags));
     let result = cli.run_args(&[&flags[..], &["--skip-bad-lines"]].concat()).measured().json();
     assert_eq!((&result["documents"][0]["count"], &result["documents"][0]["skipped_lines"]), (&3.into(), &1.into()));
+}
+
+/// Follows the advice that the refusal prints.
+#[test]
+fn documents_with_a_member_that_the_store_reserves_are_refused_before_anything_is_sent() {
+    let own = "{\"_id\":{\"$oid\":\"5f1d7f3a2c4b1e0001a1b2c3\"},\"id\":\"a\",\"@metadata\":{},\"n\":1}\n\
+               {\"_id\":7,\"id\":\"b\",\"@metadata\":null,\"n\":2}\n";
+    for (name, path, field) in [
+        ("nx-27017", "/shop", "_id"),
+        ("ferretdb", "/shop", "_id"),
+        ("pouchdb-server", "", "_id"),
+        ("ravendb", "", "@metadata"),
+    ] {
+        let (server, cli) = (Server::start(name), Cli::new());
+        let url = format!("{}{path}", server.url);
+        cli.write("own.jsonl", own);
+        let flags =
+            ["bench", &url, "--from", "own.jsonl", "--key", "{id}", "--operations", "50", "--check", "1", "--json"];
+        let why = refusal(&cli, &flags);
+        assert!(why.contains(&format!("the top-level field `{field}`, which this store reserves")), "{why}");
+        assert!(why.contains(&format!("give `--without {field}`")) && why.ends_with("exit 2"), "{why}");
+        let done = cli.run_args(&[&flags[..], &["--without", "_id,@metadata", "--remove-after"]].concat()).measured();
+        let read = &done.json()["trials"][0]["phases"][1]["ops"]["read"];
+        assert!(read["checked"].as_u64() > Some(0) && read["wrong"] == 0, "{name}: {read}");
+        // In a study, in its own words.
+        std::fs::remove_dir_all(cli.path("storebench-runs")).unwrap();
+        let study = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"{id}\"\nWITHOUT\n[[phases]]\nname = \"load\"\nload = [\"own\"]\n[[phases]]\nname = \"read\"\nmix = { read = 1 }\noperations = 20\n";
+        cli.write("own.toml", &study.replace("WITHOUT", ""));
+        let why = refusal(&cli, &["plan", "own.toml", "--store", &url]);
+        let advice = format!("without = [\"{field}\"]");
+        assert!(why.contains(&format!("write `{advice}`")), "{why}");
+        cli.write("own.toml", &study.replace("WITHOUT", &advice));
+        cli.run_args(&["plan", "own.toml", "--store", &url]).code(0);
+    }
+}
+
+#[test]
+fn couchdb_takes_documents_with_their_key_as_their_id() {
+    let (server, cli) = (Server::start("pouchdb-server"), Cli::new());
+    cli.write("own.jsonl", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\",\"n\":2}\n");
+    cli.run_args(&["bench", &server.url, "--from", "own.jsonl", "--key", "{_id}", "--operations", "20"]).measured();
 }
 
 #[test]

@@ -134,6 +134,29 @@ fn counts_and_scale_take_the_first() {
 }
 
 #[test]
+fn members_are_left_out_and_the_key_still_uses_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = lines(300);
+    std::fs::write(dir.path().join("a.jsonl"), &text).unwrap();
+    std::fs::write(dir.path().join("a.jsonl.zst"), zstd::encode_all(text.as_bytes(), 3).unwrap()).unwrap();
+    for file in ["a.jsonl", "a.jsonl.zst"] {
+        let whole = compiled(dir.path(), file, "").unwrap();
+        let less = compiled(dir.path(), file, "without = [\"id\", \"n\", \"none\"]").unwrap();
+        let (whole, less) = (whole.get(0), less.get(0));
+        for index in [0, 1, 2, 298, 299] {
+            let mut expected = value(whole, index, 0);
+            ["id", "n"].iter().for_each(|name| drop(expected.as_object_mut().unwrap().remove(*name)));
+            assert_eq!(value(less, index, 0), expected, "{file}");
+            assert_eq!(key(less, index), key(whole, index));
+            assert_eq!(less.check(index, &document(less, index, 0), &mut Vec::new()), Ok(0));
+        }
+    }
+    std::fs::write(dir.path().join("b.jsonl"), "{\"id\":1,\"\\u0061t\":{\"city\":\"x\"}}\n").unwrap();
+    let none = compiled(dir.path(), "b.jsonl", "without = [\"id\", \"at\"]").unwrap();
+    assert_eq!((document(none.get(0), 0, 0), key(none.get(0), 0)), (b"{}".to_vec(), "1/x/000".to_owned()));
+}
+
+#[test]
 fn bad_lines_stop_or_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let good = "{\"id\":1,\"at\":{\"city\":\"a\"}}\n";

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use storebench_documents::Catalog;
-use storebench_study::workload::{Collection, CopyDirection, MixEntry, Phase, Study};
+use storebench_documents::{Catalog, Documents, json};
+use storebench_study::workload::{Body, Collection, CopyDirection, MixEntry, Phase, Study};
 
 use super::indexes::OwnIndex;
 use super::plan::ResolvedPhase;
@@ -85,6 +85,7 @@ impl Fit {
             return Err(StoreError::NotSupported(refusal(&lacks, empty)));
         }
         OwnIndex::all(&fitted, can).map_err(StoreError::NotSupported)?;
+        reserved_member(study, catalog, can).map_or(Ok(()), |why| Err(StoreError::NotSupported(why)))?;
         // In the complete study, so that a phase draws the same keys on every store.
         let resolve = |phase: &Phase| ResolvedPhase::of(study, phase, catalog, can);
         let phases = fitted.phases.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
@@ -92,6 +93,44 @@ impl Fit {
         fitted.search = fitted.search.take().filter(|search| runs(&search.phase));
         Ok(Self { study: fitted, phases, left_out })
     }
+}
+
+/// How many documents of each collection are looked at before a run.
+const LOOKED_AT: u64 = 100;
+
+/// Why the store would refuse the documents of the study: a member that it reserves. One that only repeats the key is
+/// its own.
+fn reserved_member(study: &Study, catalog: &Catalog, can: &Capabilities) -> Option<String> {
+    let written = |of: &&Documents| !of.is_existing() && of.trace().is_none() && of.body() == Body::Json;
+    let (mut key, mut document) = (Vec::new(), Vec::new());
+    for documents in catalog.iter().filter(|_| !can.reserved_members.is_empty()).filter(written) {
+        let count = documents.count();
+        for index in (0..count).step_by(usize::try_from(count.div_ceil(LOOKED_AT)).unwrap_or(usize::MAX).max(1)) {
+            key.clear();
+            document.clear();
+            documents.write_key(index, &mut key);
+            documents.write_document(index, 0, &mut document);
+            let is_key = |name: &str, value: &[u8]| {
+                can.own_members.contains(&name) && json::text(value).is_some_and(|text| text.as_bytes() == key)
+            };
+            let reserved = json::members(&document).find_map(|member| {
+                let name = json::name(member.name)?;
+                (can.reserves(&name) && !is_key(&name, member.value)).then_some(name)
+            });
+            let Some(member) = reserved else { continue };
+            let of = documents.name();
+            let remedy = match study.collections.get(of) {
+                Some(collection) if collection.from.is_some() => {
+                    format!("to leave it out of them, write `without = [\"{member}\"]`")
+                }
+                _ => "rename the field".to_owned(),
+            };
+            return Some(format!(
+                "the documents of `{of}` have the top-level field `{member}`, which this store reserves; {remedy}"
+            ));
+        }
+    }
+    None
 }
 
 /// Everything of a study that a store does not support.

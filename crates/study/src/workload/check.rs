@@ -191,6 +191,9 @@ impl Checker<'_> {
                 }
             }
         }
+        if c.from.is_none() && !c.without.is_empty() {
+            self.say(&[at[0], name, "without"], "`without` leaves members out of the documents of `from`; remove it");
+        }
         if c.body != Body::Json {
             for (key, given) in
                 [("fields", !c.fields.is_empty()), ("index", !c.index.is_empty()), ("from", c.from.is_some())]

@@ -71,6 +71,9 @@ pub struct Collection {
     /// What to do with a line of `from` that is not a JSON object: stop the run (default), or skip and count the line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bad_lines: BadLines,
+    /// With `from`: top-level members that are left out of each document, such as `["_id"]`. The key may still use them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// What a document of a collection is.
