@@ -154,9 +154,9 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(
             "verified: the target holds what was written; {} keys were written more than once, and the target holds \
-             the last document of each{}",
+             {} document of each",
             count(twice),
-            if report.repeated_keys.is_some_and(|repeated| repeated.in_order) { "" } else { " in one of the parts" }
+            if report.repeated_keys.is_some_and(|repeated| repeated.in_order) { "the last" } else { "one" }
         ),
         (false, _) => format!(
             "NOT VERIFIED: {} of 4,096 buckets of keys differ; {} of {} written records were found",
@@ -194,9 +194,9 @@ fn changed(changed: &[Changed]) -> String {
     format!("the target changed how {} {values} written: {}", count(all), each.join(", "))
 }
 
-/// What is said of repeated keys if parts were copied at once.
-const ANY_PART: &str = ". Parts were copied at once: of records in different parts, any may have come last. To keep the \
-                        order of the source, copy with --workers 1";
+/// What is said of repeated keys if parts were copied at once, or by several processes.
+const ANY_PART: &str = ". Not all parts were copied one after the other: of records in different parts, any may have come \
+                        last. To keep the order of the source, copy everything again with --workers 1";
 
 /// Records that repeat a key.
 fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<String> {
@@ -207,15 +207,16 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
         (true, false) => "",
     };
     let records = count(repeated.records);
+    let any_order = matches!(args.op, RecordOp::Delete | RecordOp::Counter) && args.records.op_field.is_none();
+    let order = if !into_store || any_order || repeated.in_order { "" } else { ANY_PART };
     let upserts = args.op == RecordOp::Upsert && args.records.op_field.is_none();
     match into_store {
         true if upserts => Some(format!(
             "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were \
-             written{}",
-            if repeated.in_order { "" } else { ANY_PART }
+             written{order}"
         )),
-        true => None,
-        false => Some(format!("{how}{records} records repeat an earlier key")),
+        true if order.is_empty() => None,
+        _ => Some(format!("{how}{records} records repeat an earlier key{order}")),
     }
 }
 

@@ -95,7 +95,7 @@ fn parts_that_are_copied_at_once_say_so_and_one_worker_keeps_their_order() {
     let at_once = cli.run_args(&[&copy[..], &["--workers", "4"]].concat());
     assert_eq!(at_once.code, 0, "{at_once:?}");
     assert!(at_once.out.contains("of records in different parts, any may have come last"), "{at_once:?}");
-    assert!(at_once.out.contains("copy with --workers 1"), "{at_once:?}");
+    assert!(at_once.out.contains("copy everything again with --workers 1"), "{at_once:?}");
     let in_order = cli.run_args(&[&copy[..], &["--workers", "1"]].concat());
     assert_eq!(in_order.code, 0, "{in_order:?}");
     assert!(!in_order.out.contains("different parts"), "{in_order:?}");

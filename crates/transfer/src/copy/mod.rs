@@ -32,7 +32,7 @@ use crate::sink::{Again, Sink};
 use crate::source::{Snapshot, Source, Split};
 use crate::verify::passes::{Here, Passes};
 use crate::verify::reread::missing_spools;
-use crate::verify::{Verification, verify};
+use crate::verify::{Order, Verification, verify};
 
 /// The name of the format of a [`CopyReport`].
 pub const COPY_FORMAT: &str = "storebench-copy/1";
@@ -149,7 +149,7 @@ pub struct RepeatedKeys {
     pub exact: bool,
     /// Whether an earlier process wrote records that are not counted, so that the true number may be higher.
     pub at_least: bool,
-    /// Whether all records were applied in the order of the source. If not, that holds only within each part, and of
+    /// Whether all records were applied in the order of the source. If not, that holds at most within each part, and of
     /// records in different parts any may be the one that stands.
     #[serde(default)]
     pub in_order: bool,
@@ -276,6 +276,12 @@ impl<'a> Shared<'a> {
         self.request.parallel.max(1).min(u32::try_from(self.todo.len()).unwrap_or(u32::MAX).max(1))
     }
 
+    /// Whether one worker of this process copied all splits, in their order.
+    fn in_order(&self) -> bool {
+        let one_by_one = self.workers() <= 1 && self.progress().documents_before == 0;
+        one_by_one || self.manifest.header.splits.len() <= 1
+    }
+
     /// Whether there are processors for twice as many threads as workers.
     fn has_free_processors(&self) -> bool {
         std::thread::available_parallelism().is_ok_and(|all| all.get() >= 2 * self.workers() as usize)
@@ -389,9 +395,7 @@ pub fn copy(
         damaged: shared.manifest.damaged.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect(),
         repeated_keys: shared.repeats.as_ref().map(|repeats| {
             let (records, exact) = repeats.count();
-            let one_by_one = shared.at_once.load(Ordering::Relaxed) <= 1 && before.written == 0;
-            let in_order = one_by_one || now.splits <= 1;
-            RepeatedKeys { records, exact, at_least: before.written > 0, in_order }
+            RepeatedKeys { records, exact, at_least: before.written > 0, in_order: shared.in_order() }
         }),
         rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
         verified,
@@ -425,7 +429,13 @@ fn read_back(
             (Box::new(Here { folder, splits, target, parallel, stop }), reread)
         }
     };
-    let (found, differ) = verify(&*passes, &*target, &mut |done| verified(Some((done, splits.len() as u64))))?;
+    let order = match request.source.repeats() && request.tasks.is_none() {
+        // A task may run twice.
+        false => Order::Unknown,
+        true if shared.in_order() => Order::Whole,
+        true => Order::InSplits,
+    };
+    let (found, differ) = verify(&*passes, &*target, order, &mut |done| verified(Some((done, splits.len() as u64))))?;
     // Only cleanup.
     let _ = std::fs::remove_dir_all(request.folder.join(crate::verify::spool::FOLDER));
     Ok((Verification { reread, ..found }, differ))

@@ -41,8 +41,8 @@ pub struct Verification {
     pub found: u64,
     /// Buckets of keys (of 4,096) in which the two sides differ.
     pub unequal_buckets: u64,
-    /// Keys written more than once with different documents. The target holds the last one of the source, or of one of
-    /// its parts.
+    /// Keys written more than once with different documents. The target holds one that may stand: the last one, as far as
+    /// the order is known.
     pub written_twice: u64,
     /// Records that are not there, and may have expired. Whether they were there before is unknown.
     #[serde(default)]
@@ -81,6 +81,17 @@ pub struct Differing {
     pub what: String,
 }
 
+/// What is known of the order in which records with the same key were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Nothing: any of them may stand.
+    Unknown,
+    /// Within each split it is that of the source, so the last record of one of the splits stands.
+    InSplits,
+    /// It is that of the source, so the last one stands.
+    Whole,
+}
+
 /// A target that can be read back.
 pub trait Target: Sync {
     /// Passes the key and hash of each of a split's written records that is in the target to `found`. A single file
@@ -114,6 +125,7 @@ pub trait Target: Sync {
 pub(crate) fn verify(
     passes: &dyn Passes,
     target: &dyn Target,
+    order: Order,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Verification, BTreeSet<u32>), TransferError> {
     let (mut ours, mut theirs) = (Sums::new(), Sums::new());
@@ -140,7 +152,7 @@ pub(crate) fn verify(
     let mut differ = BTreeSet::new();
     let mut rest = unequal.chunks(at_once);
     for buckets in rest.by_ref() {
-        differ.append(&mut name_keys(passes, target, &buckets.iter().copied().collect(), &mut report)?);
+        differ.append(&mut name_keys(passes, target, order, &buckets.iter().copied().collect(), &mut report)?);
         if report.differing.len() >= NAMED {
             break;
         }
@@ -190,31 +202,35 @@ pub(crate) fn interrupted() -> TransferError {
 fn name_keys(
     passes: &dyn Passes,
     target: &dyn Target,
+    order: Order,
     buckets: &BTreeSet<usize>,
     report: &mut Verification,
 ) -> Result<BTreeSet<u32>, TransferError> {
     let mut differ = BTreeSet::new();
     let mut splits_of: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let mut written: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    // The hash of the last document of a key in each split. One of them stands: a split is written in order.
-    let mut last: BTreeMap<String, BTreeSet<u128>> = BTreeMap::new();
+    // The documents of a key one of which must stand: their hashes, and when they may have expired, in seconds since 1970.
+    let mut standing: BTreeMap<String, Vec<(u128, i64)>> = BTreeMap::new();
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
-    // When the last document of a key, in any split, may have expired, in seconds since 1970.
-    let mut gone: BTreeMap<String, i64> = BTreeMap::new();
     passes.list(buckets, &mut |listed| {
         let keys = listed.written.iter().map(|(key, ..)| key).chain(listed.found.iter().map(|(key, _)| key));
         for key in keys {
             splits_of.entry(key.clone()).or_default().insert(listed.split);
         }
-        let ends: BTreeMap<&str, (u128, i64)> = listed
-            .written
-            .iter()
-            .map(|(key, seen, gone_s)| (&**key, (seen.hash, gone_s.unwrap_or(i64::MAX))))
-            .collect();
-        for (key, (hash, gone_s)) in ends {
-            let last_s = gone.entry(key.to_owned()).or_insert(i64::MIN);
-            *last_s = gone_s.max(*last_s);
-            last.entry(key.to_owned()).or_default().insert(hash);
+        let mut of_split: BTreeMap<&str, Vec<(u128, i64)>> = BTreeMap::new();
+        for (key, seen, gone_s) in &listed.written {
+            let last = of_split.entry(key).or_default();
+            if order != Order::Unknown {
+                last.clear();
+            }
+            last.push((seen.hash, gone_s.unwrap_or(i64::MAX)));
+        }
+        for (key, last) in of_split {
+            let all = standing.entry(key.to_owned()).or_default();
+            if order == Order::Whole {
+                all.clear();
+            }
+            all.extend(last);
         }
         for (key, seen, _) in listed.written {
             written.entry(key).or_default().push(seen);
@@ -225,7 +241,9 @@ fn name_keys(
     })?;
     // After everything was read. Stores that count in seconds may round down.
     let now_s = Timestamp::now().as_second().saturating_add(1);
-    let expired = |key: &str| gone.get(key).is_some_and(|gone_s| *gone_s <= now_s);
+    let expired = |key: &str| standing.get(key).is_some_and(|all| all.iter().any(|(_, gone_s)| *gone_s <= now_s));
+    let stands =
+        |key: &str, seen: &Seen| standing.get(key).is_some_and(|all| all.iter().any(|(hash, _)| *hash == seen.hash));
     let records: BTreeMap<String, u64> = written.iter().map(|(key, all)| (key.clone(), all.len() as u64)).collect();
     for all in written.values_mut().chain(found.values_mut()) {
         all.sort_unstable();
@@ -254,7 +272,7 @@ fn name_keys(
                     false => "differs",
                 }
             }
-            (Some(written), Some(found)) if found.iter().all(|seen| last[key].contains(&seen.hash)) => {
+            (Some(written), Some(found)) if found.iter().all(|seen| stands(key, seen)) => {
                 report.written_twice += u64::from(written.len() > 1);
                 continue;
             }
@@ -311,7 +329,7 @@ mod tests {
         let target = FileTarget { place: path.into(), folder: false, format, shape };
         let (splits, stop) = ([split], Stop::new());
         let here = passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 2, stop: &stop };
-        verify(&here, &target, &mut |_| {}).unwrap().0
+        verify(&here, &target, Order::InSplits, &mut |_| {}).unwrap().0
     }
 
     const A: &str = "{\"_id\":\"a\",\"n\":1}\n";
@@ -365,7 +383,7 @@ mod tests {
             let target = FileTarget { place: path.clone().into(), folder: false, format, shape };
             let here =
                 passes::Here { folder: folder.path(), splits: &splits, target: &target, parallel: 1, stop: &stop };
-            verify(&here, &target, &mut |_| {}).unwrap().1
+            verify(&here, &target, Order::InSplits, &mut |_| {}).unwrap().1
         };
         // Also if both are in one bucket.
         let beside = (0..).map(|n| n.to_string()).find(|key| sums::bucket(key) == sums::bucket("b")).unwrap();

@@ -161,3 +161,32 @@ fn one_worker_takes_the_parts_in_order_and_several_say_that_they_do_not() {
         }
     }
 }
+
+#[test]
+fn with_one_worker_the_last_part_is_the_one_that_stands() {
+    for parallel in [1, 2] {
+        // Acknowledges the second part without storing it.
+        let store: Arc<dyn AnyStore> = Arc::new(Faulty::new(|request| match request.op {
+            Op::BulkWrite { items, .. } if items.iter().any(|(_, body)| body == b"{\"n\":2}") => Fate::Lies,
+            _ => Fate::Done,
+        }));
+        let lab = Lab { parallel, verify: true, ..Lab::new() };
+        let paths = [1, 2].map(|n| lab.write(&format!("{n}.jsonl"), format!("{{\"_id\":\"a\",\"n\":{n}}}\n")));
+        let source = files(&paths.each_ref().map(PathBuf::as_path));
+        let verified = lab.copy(&source, &store_sink(&store, RecordOp::Upsert)).unwrap().verified.unwrap();
+        assert_eq!(verified.equal, parallel > 1, "{verified:?}");
+    }
+}
+
+#[test]
+fn documents_that_a_store_lists_have_no_order() {
+    let (from, to) = (memory(), memory());
+    let text: String = (0..500).map(|n| format!("{{\"_id\":\"k{n:03}\",\"kind\":\"book\",\"n\":{n}}}\n")).collect();
+    let lab = Lab::new();
+    lab.copy(&files(&[&lab.write("a.jsonl", text)]), &store_sink(&from, RecordOp::Upsert)).unwrap();
+    let other = Lab { verify: true, ..Lab::new() };
+    let by_kind = Shape::new(Some("{kind}".parse().unwrap()), "test");
+    let report = other.copy_shaped(&store_source(&from), &store_sink(&to, RecordOp::Upsert), &by_kind).unwrap();
+    let verified = report.verified.unwrap();
+    assert_eq!((verified.equal, verified.written_twice), (true, 1), "{verified:?}");
+}
