@@ -157,7 +157,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --skip-unsupported --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --without --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --skip-unsupported --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -192,6 +192,10 @@ _storebench() {
                     return 0
                     ;;
                 --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --without)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

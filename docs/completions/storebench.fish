@@ -84,6 +84,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l existing-body -d 'With --existing: field or column with the document, unless the store fixes it' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l sample -d 'With --existing: number of keys to sample [default: 100k]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l from -d 'Use your own documents from a JSONL file (plain, .gz or .zst)' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand bench" -l without -d 'With --from: leave these top-level fields out of the documents, such as \'_id\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l key -d 'Key template, such as \'{country}-{id}\' or \'doc/{index}\'' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l seed -d 'Seed for everything random' -r
 complete -c storebench -n "__fish_storebench_using_subcommand bench" -l batch -d 'Documents per bulk operation of the load' -r

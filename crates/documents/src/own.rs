@@ -12,11 +12,11 @@ use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::error::{DocumentError, cut};
-use super::escape;
 use super::numbers::{write_u64, write_uuid};
 use super::plan::{MARKER, Part};
 use super::reader::LineReader;
 use super::unpack::DamagedData;
+use super::{escape, json};
 use storebench_study::workload::BadLines;
 
 /// What to read from the file.

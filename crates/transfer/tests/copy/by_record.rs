@@ -97,7 +97,7 @@ fn a_broken_copy_by_record_does_each_once_or_lists_it() {
     let mut calls = 0;
     let faulty = Faulty::new(move |_| {
         calls += 1;
-        if calls < 200 { Fate::Done } else { Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")) }
+        if calls < 40 { Fate::Done } else { Fate::Fails(OpError::new(ErrorKind::Temporary, "gone")) }
     });
     let sound: Arc<dyn AnyStore> = Arc::new(faulty.sound());
     let store: Arc<dyn AnyStore> = Arc::new(faulty);
