@@ -125,8 +125,10 @@ where
         }
     };
     tokio::select! {
-        () = work => {}
+        // A node that was stopped answers nothing more, also if a stall ends at the same time.
+        biased;
         _ = closing.changed() => {}
+        () = work => {}
     }
 }
 
@@ -150,7 +152,14 @@ impl Connection {
     }
 
     async fn wait_while_stalled(&self) {
-        while self.shared.lock().faults.stalled {
+        loop {
+            let (stalled, up) = {
+                let cluster = self.shared.lock();
+                (cluster.faults.stalled, cluster.nodes[self.node].up)
+            };
+            if !stalled && up {
+                return;
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
