@@ -6,11 +6,9 @@ use crate::bench_study::COLLECTION;
 use crate::failure::Failure;
 
 /// What the messages of a study ask for, and the flag that gives it.
-const ASKED: [(&str, &str); 4] = [
+const ASKED: [(&str, &str); 2] = [
     ("add streams = \"disjoint\"", "add --streams disjoint"),
     ("write `bad_lines = \"skip\"`", "give --skip-bad-lines"),
-    ("write `without = [\"", "give `--without "),
-    ("\"]`", "`"),
 ];
 
 /// The errors of the built study. Phases that share a flag have the same error, which is told once.
@@ -36,11 +34,19 @@ pub(crate) fn of_documents(failure: Failure) -> Failure {
 
 pub(crate) fn in_flags(message: &str) -> String {
     let message = ASKED.iter().fold(set_by_flags(message), |text, (key, flag)| text.replace(key, flag));
+    let message = without_by_flag(&message).unwrap_or(message);
     // Settings of one operation.
     if message.contains(" = \"…\"") {
         return message + "; no flag of `bench` sets that: write a study, and use `run`";
     }
     message
+}
+
+/// ``write `without = ["_id"]` `` as the flag that does it: ``give `--without _id` ``.
+fn without_by_flag(message: &str) -> Option<String> {
+    let (before, rest) = message.split_once("write `without = [\"")?;
+    let (field, after) = rest.split_once("\"]`")?;
+    Some(format!("{before}give `--without {field}`{after}"))
 }
 
 /// `--set phases.NAME.in_flight=3` as the flag that sets it: `--in-flight 3`.

@@ -98,39 +98,35 @@ impl Fit {
 /// How many documents of each collection are looked at before a run.
 const LOOKED_AT: u64 = 100;
 
-/// Why the store would refuse the documents of the study: a member that it reserves. One that only repeats the key is
-/// its own.
+/// Why the store would refuse the documents of the study: a member that it reserves.
 fn reserved_member(study: &Study, catalog: &Catalog, can: &Capabilities) -> Option<String> {
     let written = |of: &&Documents| !of.is_existing() && of.trace().is_none() && of.body() == Body::Json;
-    let (mut key, mut document) = (Vec::new(), Vec::new());
-    for documents in catalog.iter().filter(|_| !can.reserved_members.is_empty()).filter(written) {
-        let count = documents.count();
-        for index in (0..count).step_by(usize::try_from(count.div_ceil(LOOKED_AT)).unwrap_or(usize::MAX).max(1)) {
-            key.clear();
-            document.clear();
-            documents.write_key(index, &mut key);
-            documents.write_document(index, 0, &mut document);
-            let is_key = |name: &str, value: &[u8]| {
-                can.own_members.contains(&name) && json::text(value).is_some_and(|text| text.as_bytes() == key)
-            };
-            let reserved = json::members(&document).find_map(|member| {
-                let name = json::name(member.name)?;
-                (can.reserves(&name) && !is_key(&name, member.value)).then_some(name)
-            });
-            let Some(member) = reserved else { continue };
-            let of = documents.name();
-            let remedy = match study.collections.get(of) {
-                Some(collection) if collection.from.is_some() => {
-                    format!("to leave it out of them, write `without = [\"{member}\"]`")
-                }
-                _ => "rename the field".to_owned(),
-            };
-            return Some(format!(
-                "the documents of `{of}` have the top-level field `{member}`, which this store reserves; {remedy}"
-            ));
+    let in_one_of = |documents: &Documents| {
+        let step = (documents.count() / LOOKED_AT).max(1) as usize;
+        (0..documents.count()).step_by(step).find_map(|index| reserved_in(documents, index, can))
+    };
+    let mut collections = catalog.iter().filter(|_| !can.reserved_members.is_empty()).filter(written);
+    let (of, member) = collections.find_map(|documents| Some((documents.name(), in_one_of(documents)?)))?;
+    let remedy = match study.collections.get(of) {
+        Some(collection) if collection.from.is_some() => {
+            format!("to leave it out of them, write `without = [\"{member}\"]`")
         }
-    }
-    None
+        _ => "rename the field".to_owned(),
+    };
+    Some(format!("the documents of `{of}` have the top-level field `{member}`, which this store reserves; {remedy}"))
+}
+
+/// The member of a document that the store reserves. One that the store gives itself, and that repeats the key, is none.
+fn reserved_in(documents: &Documents, index: u64, can: &Capabilities) -> Option<String> {
+    let (mut key, mut document) = (Vec::new(), Vec::new());
+    documents.write_key(index, &mut key);
+    documents.write_document(index, 0, &mut document);
+    json::members(&document).find_map(|member| {
+        let name = json::name(member.name)?;
+        let is_key = || json::text(member.value).is_some_and(|text| text.as_bytes() == key);
+        let is_own = can.own_members.contains(&&*name) && is_key();
+        (can.reserves(&name) && !is_own).then(|| name.into_owned())
+    })
 }
 
 /// Everything of a study that a store does not support.

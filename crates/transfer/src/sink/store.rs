@@ -234,7 +234,7 @@ impl StoreSinkOptions {
         kinds
     }
 
-    /// Whether what a record does depends on more than its key and the verb.
+    /// Whether records name their own operation, or are merged by an expression.
     fn varies(&self) -> bool {
         self.by_record || self.merge.is_some()
     }
