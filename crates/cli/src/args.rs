@@ -1,35 +1,51 @@
 //! The command-line arguments. Parsing has no side effects; the verbs build what they need from these structs.
 
+/// Types of other crates as values on the command line, each with its help text.
+macro_rules! words {
+    ($name:ident for $core:ty { $($(#[doc = $doc:literal])* $word:ident),+ $(,)? }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+        pub(crate) enum $name { $($(#[doc = $doc])* $word),+ }
+
+        impl From<$name> for $core {
+            fn from(word: $name) -> Self {
+                match word { $($name::$word => Self::$word),+ }
+            }
+        }
+    };
+}
+
+mod bench;
 mod compare;
 mod copy;
 mod copy_columns;
 mod copy_records;
 mod fit;
+mod infer;
 mod init;
 mod parts;
 mod report;
+mod trace;
 
+pub(crate) use bench::BenchArgs;
 pub(crate) use compare::{CompareArgs, CompareFormat, Undecided};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
 pub(crate) use fit::FitArgs;
+pub(crate) use infer::InferArgs;
 pub(crate) use init::{CompletionsArgs, InitArgs, Shell};
 pub(crate) use parts::{MergeArgs, PartArgs};
 pub(crate) use report::ReportArgs;
+pub(crate) use trace::TraceArgs;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use storebench_engine::store::ReadConsistency;
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use storebench_study::Part;
-use storebench_study::units::{ByteSize, Count, Span};
-use storebench_study::workload::{ArrivalSpec, OnDisconnect, Pacing, Popularity, Streams};
-
-use crate::bench_study::{CompressText, MixText, RateText, WorkersText};
+use storebench_study::units::Count;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -155,6 +171,13 @@ pub(crate) struct ResultArgs {
     #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
     pub(crate) live: Option<SocketAddr>,
 
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// How a run is shown.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowArgs {
     /// Print everything: each check with its advice, each phase, sweeps, costs and published claims
     #[arg(long, conflicts_with = "json")]
     pub(crate) full: bool,
@@ -218,178 +241,6 @@ pub(crate) struct RunArgs {
     pub(crate) result: ResultArgs,
 }
 
-/// Measure one store quickly, without a study file
-///
-/// By default, loads 100,000 documents of 1 KiB. Then 2 workers read (95 %) and update (5 %) them in a closed loop for
-/// 30 s, after 5 s of warm-up. With --rate the loop is open: latency counts from the scheduled start of each operation.
-/// --save-study writes the equivalent study file, to use with `run`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct BenchArgs {
-    /// Store URL, such as sqlite:bench.db (see `storebench stores`)
-    pub(crate) url: String,
-
-    /// Number of documents [default: 100k; with --from, every line]
-    #[arg(long, value_name = "COUNT", help_heading = "Documents")]
-    pub(crate) docs: Option<Count>,
-
-    /// Size of each document [default: 1KiB]
-    #[arg(long, value_name = "SIZE", conflicts_with = "from", help_heading = "Documents")]
-    pub(crate) size: Option<ByteSize>,
-
-    /// Compressed size with zstd as a share of the original, or none [default: 0.4; below 200 B, none]
-    ///
-    /// With `none`, documents consist of plain words, which repeat.
-    #[arg(long, value_name = "SHARE", conflicts_with = "from", help_heading = "Documents")]
-    pub(crate) compress_to: Option<CompressText>,
-
-    /// Measure documents already in the store, in this table, bucket, database or collection
-    ///
-    /// Storebench only reads them and writes nothing.
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["docs", "size", "compress_to", "from", "key", "batch", "no_load", "ledger", "check", "into_existing", "discard_existing", "remove_after"],
-        help_heading = "Documents"
-    )]
-    pub(crate) existing: Option<String>,
-
-    /// With --existing: field or column with the key, unless the store fixes it
-    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
-    pub(crate) existing_key: Option<String>,
-
-    /// With --existing: field or column with the document, unless the store fixes it
-    #[arg(long, value_name = "FIELD", requires = "existing", help_heading = "Documents")]
-    pub(crate) existing_body: Option<String>,
-
-    /// With --existing: number of keys to sample [default: 100k]
-    #[arg(long, value_name = "COUNT", requires = "existing", help_heading = "Documents")]
-    pub(crate) sample: Option<Count>,
-
-    /// Use your own documents from a JSONL file (plain, .gz or .zst)
-    #[arg(long, value_name = "FILE", help_heading = "Documents")]
-    pub(crate) from: Option<PathBuf>,
-
-    /// With --from: skip and count lines that are not JSON objects
-    #[arg(long, requires = "from", help_heading = "Documents")]
-    pub(crate) skip_bad_lines: bool,
-
-    /// With --from: leave these top-level fields out of the documents, such as '_id'
-    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', requires = "from", help_heading = "Documents")]
-    pub(crate) without: Vec<String>,
-
-    /// Key template, such as '{country}-{id}' or 'doc/{index}'
-    #[arg(long, value_name = "TEMPLATE", help_heading = "Documents")]
-    pub(crate) key: Option<String>,
-
-    /// Seed for everything random
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Documents")]
-    pub(crate) seed: u64,
-
-    /// Documents per bulk operation of the load
-    #[arg(long, value_name = "N", default_value = "1000", help_heading = "Load")]
-    pub(crate) batch: u32,
-
-    /// Measure the documents that an earlier bench or run loaded
-    #[arg(long, help_heading = "Load", conflicts_with = "discard_existing")]
-    pub(crate) no_load: bool,
-
-    /// Operations and their weights [default: read=95,update=5; with --existing, read]
-    #[arg(long, value_name = "OP=WEIGHT,…", help_heading = "Work")]
-    pub(crate) mix: Option<MixText>,
-
-    /// Key popularity: uniform, zipf:0.99, hotspot:10%:90%, latest:0.99, sequential or
-    /// working-set:20%:80%
-    #[arg(long, value_name = "LAW", default_value = "uniform", help_heading = "Work")]
-    pub(crate) popularity: Popularity,
-
-    /// Duration of the measurement [default: 30s]
-    #[arg(long, value_name = "TIME", conflicts_with = "operations", help_heading = "Work")]
-    pub(crate) duration: Option<Span>,
-
-    /// Number of operations to measure, instead of a duration
-    #[arg(long, value_name = "COUNT", help_heading = "Work")]
-    pub(crate) operations: Option<Count>,
-
-    /// Warm-up before the measurement; 0s for none [default: a sixth of the duration, at most 5s]
-    #[arg(long, value_name = "TIME", help_heading = "Work")]
-    pub(crate) warm_up: Option<Span>,
-
-    /// Operations scheduled per second over all workers (open loop)
-    #[arg(long, value_name = "PER_SECOND", help_heading = "Schedule")]
-    pub(crate) rate: Option<RateText>,
-
-    /// Spacing of scheduled starts at a rate
-    #[arg(long, value_enum, default_value = "constant", requires = "rate", help_heading = "Schedule")]
-    pub(crate) arrival: ArrivalArg,
-
-    /// How a worker waits for the next scheduled start
-    #[arg(long, value_enum, default_value = "economical", help_heading = "Schedule")]
-    pub(crate) pacing: PacingArg,
-
-    /// Pause between operations, in a closed loop
-    #[arg(long, value_name = "TIME", conflicts_with = "rate", help_heading = "Schedule")]
-    pub(crate) think: Option<Span>,
-
-    /// Time to wait after the end for scheduled operations
-    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Schedule")]
-    pub(crate) drain: Span,
-
-    /// Threads that send operations; auto: one for each core that the store does not need
-    #[arg(long, value_name = "N|auto", default_value = "2", help_heading = "Client")]
-    pub(crate) workers: WorkersText,
-
-    /// Keep each worker on one processor of its own
-    #[arg(long, help_heading = "Client")]
-    pub(crate) pin_workers: bool,
-
-    /// Connections per worker
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
-    pub(crate) connections: u32,
-
-    /// Operations in flight per connection
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Client")]
-    pub(crate) in_flight: u32,
-
-    /// Timeout of one operation
-    #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Client")]
-    pub(crate) timeout: Span,
-
-    /// What to do when a connection is lost
-    #[arg(long, value_enum, default_value = "go-on", help_heading = "Client")]
-    pub(crate) on_disconnect: OnDisconnectArg,
-
-    /// Keys that each worker uses [default: independent; with --ledger, disjoint]
-    #[arg(long, value_enum, help_heading = "Client")]
-    pub(crate) streams: Option<StreamsArg>,
-
-    #[command(flatten)]
-    pub(crate) fit: FitArgs,
-
-    /// Consistency of reads [default: strong if the store guarantees it]
-    #[arg(long, value_enum, help_heading = "Guarantees")]
-    pub(crate) consistency: Option<ConsistencyArg>,
-
-    /// Share of reads whose content is compared with the expected document
-    #[arg(long, value_name = "SHARE", default_value = "0.01", help_heading = "Guarantees")]
-    pub(crate) check: f64,
-
-    /// Record every acknowledged version and read them all back at the end
-    #[arg(long, help_heading = "Guarantees")]
-    pub(crate) ledger: bool,
-
-    /// Write the equivalent study to this file, then run it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save_study: Option<PathBuf>,
-
-    /// Overwrite the --save-study file
-    #[arg(long, requires = "save_study")]
-    pub(crate) force: bool,
-
-    #[command(flatten)]
-    pub(crate) result: ResultArgs,
-}
-
 /// Write a study's documents as JSON lines
 ///
 /// The output is byte for byte the same for any --jobs, and for a range written at once or in parts.
@@ -431,119 +282,6 @@ pub(crate) struct GenerateArgs {
     /// Write {"key": …, "document": …} on each line
     #[arg(long)]
     pub(crate) keys: bool,
-}
-
-/// Describe a collection that generates documents like a sample
-///
-/// Reads documents of yours, and writes a study: fields, nesting, types, lengths, how many different values there are and
-/// how often they repeat, how often fields are missing, and how far documents compress. The study contains numbers and
-/// times from the sample, but no texts unless --keep-values is given.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct InferArgs {
-    /// Documents, one JSON object on each line: plain, gzip or zstd
-    #[arg(required = true, value_name = "SAMPLE")]
-    pub(crate) samples: Vec<PathBuf>,
-
-    /// Name of the collection
-    #[arg(long, value_name = "NAME", default_value = "docs")]
-    pub(crate) collection: String,
-
-    /// Write to this file instead of stdout
-    #[arg(long, short, value_name = "FILE", alias = "out")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Overwrite the --output file
-    #[arg(long, requires = "output")]
-    pub(crate) force: bool,
-
-    /// Use the sample's own texts where a field has at most 64 different ones; these texts are then in the study
-    #[arg(long)]
-    pub(crate) keep_values: bool,
-
-    /// Compare generated documents with the sample instead of printing the study
-    ///
-    /// From 10,000 documents on, the generated ones are made from a random tenth of it, as many as the whole sample has:
-    /// this shows whether the number of different values is right for ten times as many documents.
-    #[arg(long)]
-    pub(crate) check: bool,
-
-    /// With --check: load the sample and the generated documents into this store, and compare index sizes and read times
-    ///
-    /// Indexes are made on up to 16 fields. At the end, Storebench removes what it loaded. Takes one sample file.
-    #[arg(long, value_name = "URL", requires = "check")]
-    pub(crate) store: Option<String>,
-
-    /// With --check: seed of the random tenth of a large sample from which documents are made
-    #[arg(long, value_name = "N", default_value = "1", requires = "check")]
-    pub(crate) seed: u64,
-
-    /// Print the comparison as one JSON document
-    #[arg(long, requires = "check")]
-    pub(crate) json: bool,
-}
-
-/// Make a trace from the logs of a store, to replay it
-///
-/// A trace has one line for each operation: time, op, key, client, and the size of the document if the log tells it. What
-/// in the log is no operation on one document is counted, with the reason, on stderr. Clients become numbers.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct TraceArgs {
-    /// Log files, plain, gzip or zstd
-    #[arg(required = true, value_name = "LOG")]
-    pub(crate) logs: Vec<PathBuf>,
-
-    /// Whose log it is
-    #[arg(long, value_enum)]
-    pub(crate) from: LogArg,
-
-    /// The table, collection, database, key prefix or path that holds the documents [default: the only one in the log]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) within: Option<String>,
-
-    /// PostgreSQL: the column of the key [default: the one that statements compare, the first one that they insert]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) key: Option<String>,
-
-    /// Write to this file instead of stdout: .jsonl or .csv
-    #[arg(long, short, value_name = "FILE", alias = "out")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Overwrite the --output file
-    #[arg(long, requires = "output")]
-    pub(crate) force: bool,
-
-    /// Replace each key by a hash, with a salt that is forgotten
-    #[arg(long)]
-    pub(crate) hash_keys: bool,
-
-    /// Hash with the salt in this file, so that the same key has the same hash in other traces
-    #[arg(long, value_name = "FILE", requires = "hash_keys")]
-    pub(crate) salt_file: Option<PathBuf>,
-
-    /// Keep the documents that were written, and not only their sizes
-    #[arg(long, conflicts_with = "hash_keys")]
-    pub(crate) bodies: bool,
-
-    /// Take the operations of each key as those of one client
-    ///
-    /// For logs in which a proxy or a pool is the only client: each client sends one operation at a time.
-    #[arg(long)]
-    pub(crate) by_key: bool,
-}
-
-/// Whose log it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogArg {
-    /// PostgreSQL's log with log_statement = 'all' or log_min_duration_statement = 0
-    Postgres,
-    /// Documents of MongoDB's profiler (system.profile) as JSON Lines
-    Mongodb,
-    /// What redis-cli MONITOR prints
-    Redis,
-    /// CouchDB's log, with a line for each request
-    Couchdb,
-    /// An access log of an HTTP server in the common or combined format
-    Http,
 }
 
 /// Read every document back and compare it with the expected content
@@ -731,53 +469,6 @@ fn scale(text: &str) -> Result<f64, String> {
         _ => Err("expected a number above 0, such as 0.1".to_owned()),
     }
 }
-
-/// Types of other crates as values on the command line, each with its help text.
-macro_rules! words {
-    ($name:ident for $core:ty { $($(#[doc = $doc:literal])* $word:ident),+ $(,)? }) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-        pub(crate) enum $name { $($(#[doc = $doc])* $word),+ }
-
-        impl From<$name> for $core {
-            fn from(word: $name) -> Self {
-                match word { $($name::$word => Self::$word),+ }
-            }
-        }
-    };
-}
-
-words!(ArrivalArg for ArrivalSpec {
-    /// Evenly
-    Constant,
-    /// At random, as from many independent users
-    Poisson,
-});
-words!(PacingArg for Pacing {
-    /// Sleep; send operations scheduled within 100 µs together, up to 100 µs late
-    Economical,
-    /// Spin just before each scheduled start; takes one core per worker
-    Precise,
-});
-words!(OnDisconnectArg for OnDisconnect {
-    /// Reconnect and continue; count lost connections and failed operations
-    GoOn,
-    /// End the run, keep the results so far and exit with 3
-    End,
-});
-words!(StreamsArg for Streams {
-    /// Every worker draws from all keys
-    Independent,
-    /// Each worker draws from its own share of the keys
-    Disjoint,
-});
-words!(ConsistencyArg for ReadConsistency {
-    /// May miss recent writes
-    StaleOk,
-    /// Sees the writes of this session
-    Session,
-    /// Sees every acknowledged write
-    Strong,
-});
 
 /// Parses `127.0.0.1:8080`, or a port alone.
 fn live_address(text: &str) -> Result<SocketAddr, String> {

@@ -92,7 +92,7 @@ mod tests {
         let Verb::Bench(args) = Args::try_parse_from(words).unwrap().verb else { unreachable!("the verb is bench") };
         let built = build(&args).and_then(|built| {
             stores::open_all(&built.study)?;
-            studies::compile(&built.study, 1.0, std::path::Path::new("."), None).map_err(of_documents)
+            studies::compile(&built.study).map_err(of_documents)
         });
         let failure = built.unwrap_err();
         assert_eq!(failure.code, 2, "{}", failure.message);

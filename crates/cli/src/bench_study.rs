@@ -1,7 +1,6 @@
 //! Converts the flags of `bench` into the equivalent study for `run`.
 
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -12,12 +11,12 @@ use storebench_results::{human, redact, without_password};
 use storebench_study::units::{ByteSize, Count, PerSecond, Range, Span, UnitError};
 use storebench_study::workload::{
     BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
-    Streams, Study, did_you_mean,
+    Streams, Study,
 };
 
 use crate::args::BenchArgs;
 use crate::bench_flags;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_such};
 
 /// The only collection.
 pub(crate) const COLLECTION: &str = "docs";
@@ -32,57 +31,37 @@ const DEFAULT_DURATION: Span = Span(Duration::from_secs(30));
 /// The longest default warm-up.
 const WARM_UP_AT_MOST: Duration = Duration::from_secs(5);
 
-/// A mix of operations, such as `read=50,update=50`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct MixText(pub(crate) IndexMap<String, MixEntry>);
-
-impl FromStr for MixText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut mix = IndexMap::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let (name, weight) = (name.trim(), weight.trim());
-            if OpKind::find(name).is_none() {
-                let names = OpKind::IN_MIX.iter().copied();
-                return Err(match did_you_mean(name, names.clone()) {
-                    Some(near) => format!("unknown operation `{name}`; did you mean `{near}`?"),
-                    None => {
-                        format!("unknown operation `{name}`; expected one of: {}", names.collect::<Vec<_>>().join(", "))
-                    }
-                });
-            }
-            let weight = weight
-                .parse::<f64>()
-                .ok()
-                .filter(|w| w.is_finite() && *w > 0.0)
-                .ok_or_else(|| format!("invalid weight `{weight}` for `{name}`; use a number above 0"))?;
-            if mix.insert(name.to_owned(), MixEntry::weighing(weight)).is_some() {
-                return Err(format!("`{name}` is listed twice; give it one weight"));
-            }
+/// Parses a mix of operations, such as `read=50,update=50`.
+pub(crate) fn parse_mix(text: &str) -> Result<IndexMap<String, MixEntry>, String> {
+    let mut mix = IndexMap::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+        let (name, weight) = (name.trim(), weight.trim());
+        if OpKind::find(name).is_none() {
+            return Err(no_such("operation", name, OpKind::IN_MIX.iter().copied()));
         }
-        if mix.is_empty() {
-            return Err("a mix needs at least one operation, as in read=95,update=5".to_owned());
+        let weight = weight
+            .parse::<f64>()
+            .ok()
+            .filter(|w| w.is_finite() && *w > 0.0)
+            .ok_or_else(|| format!("invalid weight `{weight}` for `{name}`; use a number above 0"))?;
+        if mix.insert(name.to_owned(), MixEntry::weighing(weight)).is_some() {
+            return Err(format!("`{name}` is listed twice; give it one weight"));
         }
-        Ok(Self(mix))
     }
+    if mix.is_empty() {
+        return Err("a mix needs at least one operation, as in read=95,update=5".to_owned());
+    }
+    Ok(mix)
 }
 
-/// A rate, such as `10k` or `0.5`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RateText(f64);
-
-impl FromStr for RateText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let PerSecond(per_s) = text.parse().map_err(|e: UnitError| e.to_string())?;
-        if per_s.is_finite() && per_s > 0.0 && per_s <= 1e9 {
-            Ok(Self(per_s))
-        } else {
-            Err("expected operations per second above 0 and up to 1e9, such as 500 or 10k".to_owned())
-        }
+/// Parses a rate, such as `10k` or `0.5`.
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
+    let PerSecond(per_s) = text.parse().map_err(|e: UnitError| e.to_string())?;
+    if per_s.is_finite() && per_s > 0.0 && per_s <= 1e9 {
+        Ok(per_s)
+    } else {
+        Err("expected operations per second above 0 and up to 1e9, such as 500 or 10k".to_owned())
     }
 }
 
@@ -90,15 +69,12 @@ impl FromStr for RateText {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CompressText(Option<f64>);
 
-impl FromStr for CompressText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<f64>() {
-            Ok(share) if share > 0.0 && share < 1.0 => Ok(Self(Some(share))),
-            _ if text == "none" => Ok(Self(None)),
-            _ => Err("use a share above 0 and below 1, such as 0.4, or none".to_owned()),
-        }
+/// Parses a compressed share.
+pub(crate) fn parse_compress_to(text: &str) -> Result<CompressText, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(CompressText(Some(share))),
+        _ if text == "none" => Ok(CompressText(None)),
+        _ => Err("use a share above 0 and below 1, such as 0.4, or none".to_owned()),
     }
 }
 
@@ -106,15 +82,12 @@ impl FromStr for CompressText {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WorkersText(Option<u32>);
 
-impl FromStr for WorkersText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(count) => Ok(Self(Some(count))),
-            Err(_) if text == "auto" => Ok(Self(None)),
-            Err(_) => Err("use a number, or auto".to_owned()),
-        }
+/// Parses a number of workers.
+pub(crate) fn parse_workers(text: &str) -> Result<WorkersText, String> {
+    match text.parse() {
+        Ok(count) => Ok(WorkersText(Some(count))),
+        Err(_) if text == "auto" => Ok(WorkersText(None)),
+        Err(_) => Err("use a number, or auto".to_owned()),
     }
 }
 
@@ -130,14 +103,11 @@ pub(crate) struct Built {
 /// Builds and checks the study of these flags.
 pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     let mut notes = Vec::new();
-    let loads = if args.no_load || args.existing.is_some() {
-        false
-    } else if keeps_nothing(&args.url) {
+    let is_asked_to_load = !args.no_load && args.existing.is_none();
+    let loads = is_asked_to_load && !keeps_nothing(&args.url);
+    if is_asked_to_load && !loads {
         notes.push("null: keeps nothing, so nothing is loaded".to_owned());
-        false
-    } else {
-        true
-    };
+    }
     let workers = workers(args, &mut notes);
     let mut phases = Vec::new();
     if loads {
@@ -201,7 +171,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     }
     // The user may run the file on another store, so its title names none.
     let saved = Study {
-        title: title_of_saved(&study),
+        title: format!("Quick benchmark: {}", study.phases.last().map(mix_in_words).unwrap_or_default()),
         // Its rate may be changed, too.
         question: study.phases.last().map(|measured| question(None, measured)),
         stores: Stores::from_urls([kept]),
@@ -223,23 +193,19 @@ fn workers(args: &BenchArgs, notes: &mut Vec<String>) -> u32 {
 
 /// What a quick benchmark asks, at a rate that is known. It names no store, because the user may run the study on another
 /// one.
-fn question(rate: Option<RateText>, measured: &Phase) -> String {
-    let parts: Vec<String> = measured.mix.iter().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
+fn question(rate: Option<f64>, measured: &Phase) -> String {
+    let mix = mix_in_words(measured);
     match rate {
-        Some(rate) => format!("How long do operations take at {}/s ({})?", human::rate(rate.0), parts.join(", ")),
-        None if measured.rate.is_some() => {
-            format!("How long do operations take at a given rate ({})?", parts.join(", "))
-        }
-        None => format!("How many operations per second, and how long does each take ({})?", parts.join(", ")),
+        Some(rate) => format!("How long do operations take at {}/s ({mix})?", human::rate(rate)),
+        None if measured.rate.is_some() => format!("How long do operations take at a given rate ({mix})?"),
+        None => format!("How many operations per second, and how long does each take ({mix})?"),
     }
 }
 
-/// A title without the store, such as `Quick benchmark: read 95, update 5`.
-fn title_of_saved(study: &Study) -> String {
-    let mix = study.phases.last().map(|phase| &phase.mix);
-    let parts: Vec<String> =
-        mix.into_iter().flatten().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
-    format!("Quick benchmark: {}", parts.join(", "))
+/// The operations of a phase with their weights: `read 95, update 5`.
+fn mix_in_words(phase: &Phase) -> String {
+    let parts: Vec<String> = phase.mix.iter().map(|(name, entry)| format!("{name} {}", entry.weight)).collect();
+    parts.join(", ")
 }
 
 /// The study as a file for people to edit, without values that equal their defaults.
@@ -298,14 +264,14 @@ fn measured(args: &BenchArgs, workers: u32) -> Phase {
         None => Streams::default(),
     };
     Phase {
-        mix: args.mix.as_ref().map_or_else(|| default_mix(args), |mix| mix.0.clone()),
+        mix: args.mix.clone().unwrap_or_else(|| default_mix(args)),
         popularity: args.popularity,
         streams,
         workers,
         pin_workers: args.pin_workers,
         connections: args.connections,
         in_flight: args.in_flight,
-        rate: args.rate.map(|rate| RateSpec::Constant(rate.0)),
+        rate: args.rate.map(RateSpec::Constant),
         arrival: args.arrival.into(),
         pacing: args.pacing.into(),
         think: args.think,
@@ -463,23 +429,21 @@ mod tests {
         assert_eq!(to("memory: --compress-to none"), None);
         assert_eq!(to("memory: --compress-to 0.6 --size 100B"), Some(0.6));
         assert_eq!(to("memory: --from x.jsonl"), None);
-        assert!("1.5".parse::<CompressText>().is_err());
+        assert!(parse_compress_to("1.5").is_err());
     }
 
     #[test]
     fn mixes_and_rates_are_read() {
-        let mix: MixText = "read=95, update=5".parse().unwrap();
-        assert_eq!(mix.0.keys().collect::<Vec<_>>(), ["read", "update"]);
+        assert_eq!(parse_mix("read=95, update=5").unwrap().keys().collect::<Vec<_>>(), ["read", "update"]);
         for (wrong, says) in
             [("raed=1", "did you mean `read`"), ("read=0", "above 0"), ("read=1,read=2", "twice"), (" , ", "at least")]
         {
-            let text = wrong.parse::<MixText>().unwrap_err();
+            let text = parse_mix(wrong).unwrap_err();
             assert!(text.contains(says), "{text}");
         }
-        assert_eq!("10k".parse(), Ok(RateText(10_000.0)));
-        assert_eq!("0.5".parse(), Ok(RateText(0.5)));
+        assert_eq!((parse_rate("10k"), parse_rate("0.5")), (Ok(10_000.0), Ok(0.5)));
         for wrong in ["0", "-1", "inf", "fast"] {
-            assert!(wrong.parse::<RateText>().is_err(), "{wrong}");
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
     }
 }

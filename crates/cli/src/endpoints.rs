@@ -52,13 +52,18 @@ impl Endpoint {
         Ok(Self::Files(text.to_owned()))
     }
 
+    /// The path or the address of files, without options; none for a store and the standard streams.
+    pub(crate) fn files(&self) -> Option<String> {
+        match self {
+            Self::Files(path) => Some(path.clone()),
+            Self::Remote(url) => Some(FileLocation::shown(url)),
+            Self::Store(_) | Self::Standard => None,
+        }
+    }
+
     /// The default name of a collection, from the file name.
     pub(crate) fn name(&self) -> Option<String> {
-        let path = match self {
-            Self::Files(path) => path.clone(),
-            Self::Remote(url) => FileLocation::shown(url),
-            Self::Store(_) | Self::Standard => return None,
-        };
+        let path = self.files()?;
         // Only endings that say a format: `shop.users.jsonl` and `shop.orders.jsonl` are two collections.
         let file = Path::new(&path).file_name()?.to_str()?;
         let without = |name: &'_ str| name.rsplit_once('.').map_or(name.len(), |(stem, _)| stem.len());
@@ -79,12 +84,6 @@ pub(crate) struct Found {
     pub(crate) left_out: u64,
 }
 
-impl From<Vec<PathBuf>> for Found {
-    fn from(files: Vec<PathBuf>) -> Self {
-        Self { files, left_out: 0 }
-    }
-}
-
 /// The files of a path, a folder, or a pattern with `*`, `?` or `[`, sorted. A folder stands for all files below it,
 /// except names that begin with `.` or `_`.
 ///
@@ -96,7 +95,7 @@ pub(crate) fn find_files(pattern: &str) -> Result<Found, Failure> {
         return under(&path);
     }
     if !pattern.contains(['*', '?', '[']) || path.exists() {
-        return Ok(vec![path].into());
+        return Ok(Found { files: vec![path], left_out: 0 });
     }
     let found = glob::glob(pattern).map_err(|e| Failure::bad_input(format!("invalid pattern `{pattern}`: {e}")))?;
     let mut files = Vec::new();
@@ -118,7 +117,7 @@ pub(crate) fn find_files(pattern: &str) -> Result<Found, Failure> {
     if files.is_empty() {
         return Err(Failure::bad_input(format!("no file matches `{pattern}`; check the path, and quote the pattern")));
     }
-    Ok(files.into())
+    Ok(Found { files, left_out: 0 })
 }
 
 /// Refuses a database that is named as a file, without its scheme.

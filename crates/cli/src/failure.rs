@@ -8,7 +8,7 @@ use storebench_documents::DocumentError;
 use storebench_engine::store::StoreError;
 use storebench_results::exit::{BAD_INPUT, SPOILED, UNREACHABLE};
 use storebench_results::{Secrets, redact, redact_url};
-use storebench_study::workload::StudyErrors;
+use storebench_study::workload::{StudyErrors, did_you_mean};
 
 use crate::output::colours_on;
 
@@ -52,6 +52,16 @@ impl Failure {
         let (on, off) = if colours_on(&std::io::stderr()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
         let _ = writeln!(std::io::stderr(), "{on}error:{off} {}", redact(self.message.trim_end()));
         ExitCode::from(self.code)
+    }
+}
+
+/// The message about an unknown name: the name that was probably meant, or all names.
+pub(crate) fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    match did_you_mean(name, names.clone()) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None => {
+            format!("unknown {what} `{name}`; expected one of: {}", names.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

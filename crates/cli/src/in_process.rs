@@ -44,6 +44,14 @@ pub struct Outcome {
     pub message: Option<String>,
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message.as_deref().unwrap_or(&self.out))
+    }
+}
+
+impl std::error::Error for Outcome {}
+
 /// Interrupts a call from another thread, as Ctrl-C does in a shell.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupter(Arc<Mutex<Interrupts>>);
@@ -83,18 +91,6 @@ pub struct Provided {
     pub meeting: Option<Arc<dyn Meeting>>,
     /// Takes the place of standard input.
     pub input: Option<Box<dyn Read + Send>>,
-}
-
-impl fmt::Debug for Provided {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tasks, task, meeting, input } = self;
-        f.debug_struct("Provided")
-            .field("tasks", &tasks.is_some())
-            .field("task", task)
-            .field("meeting", meeting)
-            .field("input", &input.is_some())
-            .finish()
-    }
 }
 
 /// The call that a thread runs.

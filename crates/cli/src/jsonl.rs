@@ -27,16 +27,7 @@ impl From<io::Error> for LinesError {
     }
 }
 
-/// What each line contains.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Form {
-    /// Version of the documents.
-    pub(crate) version: u64,
-    /// Where each line holds the key, if at all.
-    pub(crate) keys: Keys,
-}
-
-/// Where a line holds the key.
+/// Where a line holds the key, if at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// Nowhere.
@@ -47,14 +38,16 @@ pub(crate) enum Keys {
     Within(&'static str),
 }
 
-/// Writes a range of documents in order, one per line. The output does not depend on `jobs` or on the size of pieces.
+/// Writes a range of documents in this version in order, one per line. The output does not depend on `jobs` or on the
+/// size of pieces.
 ///
 /// # Errors
 /// The writer fails, or a document can no longer be read from the user's file.
 pub(crate) fn write_lines(
     documents: &Documents,
     range: Range<u64>,
-    form: Form,
+    version: u64,
+    keys: Keys,
     jobs: u32,
     out: &mut impl Write,
 ) -> Result<(), LinesError> {
@@ -74,7 +67,7 @@ pub(crate) fn write_lines(
             let (give_back, spare) = sync_channel::<Vec<u8>>(AHEAD + 2);
             threads.push((take, give_back));
             scope.spawn(move || {
-                let mut maker = LineMaker::new(documents, form);
+                let mut maker = LineMaker { documents, version, keys, scratch: Vec::new() };
                 for number in (job..pieces).step_by(jobs as usize) {
                     let mut lines = spare.try_recv().unwrap_or_default();
                     lines.clear();
@@ -108,18 +101,15 @@ pub(crate) fn write_lines(
 
 struct LineMaker<'a> {
     documents: &'a Documents,
-    form: Form,
+    version: u64,
+    keys: Keys,
     scratch: Vec<u8>,
 }
 
-impl<'a> LineMaker<'a> {
-    fn new(documents: &'a Documents, form: Form) -> Self {
-        Self { documents, form, scratch: Vec::new() }
-    }
-
+impl LineMaker<'_> {
     /// Adds a line. Returns false if the document cannot be read.
     fn write(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
-        let name = match self.form.keys {
+        let name = match self.keys {
             Keys::Left => None,
             Keys::Beside => Some("key"),
             Keys::Within(name) => Some(name),
@@ -132,30 +122,30 @@ impl<'a> LineMaker<'a> {
             self.documents.write_key(index, &mut self.scratch);
             json_string(&self.scratch, out);
         }
-        if let Keys::Within(_) = self.form.keys {
+        if let Keys::Within(_) = self.keys {
             return self.write_members(index, out);
         }
-        if self.form.keys == Keys::Beside {
+        if self.keys == Keys::Beside {
             out.extend_from_slice(b",\"document\":");
         }
         let before = out.len();
         match self.documents.body() {
-            Body::Json => self.documents.write_document(index, self.form.version, out),
+            Body::Json => self.documents.write_document(index, self.version, out),
             // A load creates counters with the value 0.
             Body::Counter => {
                 self.scratch.clear();
-                self.documents.write_document(index, self.form.version, &mut self.scratch);
+                self.documents.write_document(index, self.version, &mut self.scratch);
                 out.extend_from_slice(if self.scratch.is_empty() { b"0" } else { &self.scratch });
             }
             // Bytes are written as a JSON string, so that every line is JSON.
             Body::Bytes => {
                 self.scratch.clear();
-                self.documents.write_document(index, self.form.version, &mut self.scratch);
+                self.documents.write_document(index, self.version, &mut self.scratch);
                 json_string(&self.scratch, out);
             }
         }
         let made = out.len() > before;
-        if self.form.keys == Keys::Beside {
+        if self.keys == Keys::Beside {
             out.push(b'}');
         }
         out.push(b'\n');
@@ -166,7 +156,7 @@ impl<'a> LineMaker<'a> {
     /// an object.
     fn write_members(&mut self, index: u64, out: &mut Vec<u8>) -> bool {
         self.scratch.clear();
-        self.documents.write_document(index, self.form.version, &mut self.scratch);
+        self.documents.write_document(index, self.version, &mut self.scratch);
         let object = self.scratch.trim_ascii();
         let Some(members) = object.strip_prefix(b"{") else { return false };
         let members = members.trim_ascii_start();
@@ -193,8 +183,6 @@ mod tests {
 
     use super::*;
 
-    const FORM: Form = Form { version: 0, keys: Keys::Left };
-
     #[test]
     fn a_file_that_is_cut_off_meanwhile_is_an_error_and_no_empty_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -203,13 +191,13 @@ mod tests {
         let text = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"{a}\"\n[[phases]]\nname = \"load\"\n\
                     load = [\"own\"]\n";
         let study = Study::parse(text, Path::new("own.toml"), &[]).unwrap();
-        let compiled = compile_documents(&study, 1.0, folder.path(), None).unwrap();
+        let compiled = compile_documents(&study, 1.0, folder.path()).unwrap();
         let documents = compiled.catalog.get(0);
         let mut out = Vec::new();
-        write_lines(documents, 0..3, FORM, 2, &mut out).unwrap();
+        write_lines(documents, 0..3, 0, Keys::Left, 2, &mut out).unwrap();
         assert_eq!(out, std::fs::read(&file).unwrap());
         std::fs::write(&file, "{\"a\":1}\n").unwrap();
-        let error = write_lines(documents, 0..3, FORM, 2, &mut Vec::new()).unwrap_err();
+        let error = write_lines(documents, 0..3, 0, Keys::Left, 2, &mut Vec::new()).unwrap_err();
         assert!(matches!(&error, LinesError::Lost(text) if text.contains("document 1 of `own`")), "{error:?}");
     }
 
@@ -221,10 +209,10 @@ mod tests {
         let text = "title = \"Own\"\n[collections.own]\nfrom = \"own.jsonl\"\nkey = \"k/{a}\"\n[[phases]]\nname = \"load\"\n\
                     load = [\"own\"]\n";
         let study = Study::parse(text, Path::new("own.toml"), &[]).unwrap();
-        let compiled = compile_documents(&study, 1.0, folder.path(), None).unwrap();
+        let compiled = compile_documents(&study, 1.0, folder.path()).unwrap();
         let lines = |keys| {
             let mut out = Vec::new();
-            write_lines(compiled.catalog.get(0), 0..2, Form { version: 0, keys }, 1, &mut out).unwrap();
+            write_lines(compiled.catalog.get(0), 0..2, 0, keys, 1, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
         };
@@ -249,8 +237,8 @@ mod tests {
         let text = "title = \"Many\"\n[collections.many]\ncount = 200_000\nsize = \"1KiB\"\n[[phases]]\nname = \"load\"\n\
                     load = [\"many\"]\n";
         let study = Study::parse(text, Path::new("many.toml"), &[]).unwrap();
-        let compiled = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
-        let error = write_lines(compiled.catalog.get(0), 0..200_000, FORM, 4, &mut Full).unwrap_err();
+        let compiled = compile_documents(&study, 1.0, Path::new(".")).unwrap();
+        let error = write_lines(compiled.catalog.get(0), 0..200_000, 0, Keys::Left, 4, &mut Full).unwrap_err();
         assert!(matches!(error, LinesError::Write(e) if e.kind() == io::ErrorKind::StorageFull));
     }
 }

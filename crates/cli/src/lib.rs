@@ -34,8 +34,7 @@ use clap::{Command, CommandFactory as _, Parser as _};
 use storebench_lab::space::raise_open_files;
 
 pub use in_process::{CallEvent, Interrupter, Outcome, Provided, call};
-pub use verbs::copy_read::Reading;
-pub use verbs::copy_tasks::check_server;
+pub use verbs::copy::{Reading, check_server};
 
 /// The command line, as a `clap` command.
 pub fn command() -> Command {
@@ -72,6 +71,11 @@ pub fn is_started_by(program: PathBuf) {
 /// The file that starts this program.
 pub(crate) fn program() -> std::io::Result<PathBuf> {
     PROGRAM.get().cloned().map_or_else(std::env::current_exe, Ok)
+}
+
+/// The number of processors that this process may use; 1 if it is not known.
+pub(crate) fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
 /// Parses the command line, runs its verb, and returns the exit code.

@@ -40,6 +40,11 @@ pub(crate) struct Can {
 }
 
 impl Can {
+    /// The levels of each kind of guarantee, with the settings behind them.
+    pub(crate) fn guarantees(&self) -> [(&'static str, &IndexMap<String, &'static str>); 3] {
+        [("durability", &self.durability), ("reads", &self.consistency), ("isolation", &self.isolation)]
+    }
+
     /// The names of the emulated operations, by how the driver emulates them.
     pub(crate) fn made(&self) -> IndexMap<&'static str, Vec<&'static str>> {
         let mut made: IndexMap<&str, Vec<&str>> = IndexMap::new();

@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let mut out = io::stdout().lock();
-    quiet_pipe("stdout", out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(drop)
+    quiet_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Prints one JSON document to stdout.
@@ -27,12 +27,22 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// Returns whether the reader is still there. Any other error becomes a failure.
-pub(crate) fn quiet_pipe(place: &str, written: io::Result<()>) -> Result<bool, Failure> {
+/// Prints a document as JSON, or else its text.
+pub(crate) fn print_json_or(
+    json: bool,
+    document: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if json { print_json(document) } else { print(&text()) }
+}
+
+/// Checks the result of writing to stdout. A pipe that its reader has closed is not a failure.
+pub(crate) fn quiet_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(e) => Err(Failure::spoiled(format!("{place} cannot be written: {e}; free space or write elsewhere"))),
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::spoiled(format!("stdout cannot be written: {e}; free space or write elsewhere")))
+        }
+        _ => Ok(()),
     }
 }
 

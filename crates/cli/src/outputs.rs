@@ -31,8 +31,7 @@ pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Fai
 /// Writes a file under a temporary name, then moves it to its place, so that it only ever appears complete.
 pub(crate) fn write_bytes(file: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let output = Output::create(file).map_err(|e| refused(file, &e))?;
-    let written = (&output.file).write_all(bytes);
-    match written {
+    match (&output.file).write_all(bytes) {
         Ok(()) => output.keep(force),
         Err(e) => Err(output.discard(&e)),
     }

@@ -99,7 +99,7 @@ impl Progress {
         }
     }
 
-    /// Begins a count of known length outside of phases.
+    /// Begins a count of known length, or so many steps with names, outside of phases.
     pub(crate) fn begin_count(&mut self, what: &str, total: u64) {
         self.begin(what, true, Some(total), None);
     }
@@ -108,21 +108,16 @@ impl Progress {
     pub(crate) fn count(&mut self, done: u64) {
         let Some(phase) = &mut self.phase else { return };
         phase.done = done;
-        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        phase.to_ns = phase.elapsed_ns();
         let text =
             format!("{} documents/s{}", human::rate(done as f64 * 1e9 / phase.to_ns.max(1) as f64), phase.left());
         phase.show(&self.place, done, text);
     }
 
-    /// Begins some steps, each with a name.
-    pub(crate) fn begin_steps(&mut self, what: &str, steps: usize) {
-        self.begin(what, true, Some(steps as u64), None);
-    }
-
     /// Updates the number of completed steps; the named step begins.
     pub(crate) fn step(&mut self, done: usize, what: &str) {
         let Some(phase) = &mut self.phase else { return };
-        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        phase.to_ns = phase.elapsed_ns();
         let text =
             if matches!(self.place, ProgressTo::Lines) { format!("{done} done, now {what}") } else { what.to_owned() };
         phase.show(&self.place, done as u64, text);
@@ -135,7 +130,7 @@ impl Progress {
         }
         let Some(phase) = &mut self.phase else { return };
         phase.done = now.read_bytes;
-        phase.to_ns = u64::try_from(phase.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        phase.to_ns = phase.elapsed_ns();
         let seconds = (phase.to_ns as f64 / 1e9).max(1e-3);
         let mut text = format!(
             "{} documents, {} documents/s, {}/s, {} of {} parts",
@@ -211,6 +206,10 @@ impl Progress {
 }
 
 impl Phase {
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// The rates of an interval.
     fn rates(&self, done: u64, documents: u64, seconds: f64) -> String {
         if seconds <= 0.0 {
@@ -229,25 +228,20 @@ impl Phase {
     /// Shows how far it is.
     fn show(&mut self, place: &ProgressTo, position: u64, text: String) {
         match place {
-            ProgressTo::Quiet => {}
             ProgressTo::Bars => {
                 self.bar.set_message(text);
                 self.bar.set_position(position);
             }
-            ProgressTo::Lines => self.tell_sometimes(&text),
+            ProgressTo::Lines if self.told.elapsed() >= LINE_EVERY => {
+                self.told = Instant::now();
+                line(&format!("  {}: {text}", human::duration(self.to_ns as f64)));
+            }
+            ProgressTo::Quiet | ProgressTo::Lines => {}
             ProgressTo::Caller => {
                 let of = self.bar.length().filter(|length| *length > 0);
                 let share = of.map(|length| (position as f64 / length as f64).min(1.0));
                 in_process::tell(|| CallEvent::Progress { what: self.bar.prefix(), share, text });
             }
-        }
-    }
-
-    /// A plain line, unless the last one was shown recently.
-    fn tell_sometimes(&mut self, text: &str) {
-        if self.told.elapsed() >= LINE_EVERY {
-            self.told = Instant::now();
-            line(&format!("  {}: {text}", human::duration(self.to_ns as f64)));
         }
     }
 
@@ -281,9 +275,7 @@ impl Observer for Progress {
             }
             Event::Interval { to_ns, record, .. } => self.interval(*to_ns, record),
             Event::PhaseEnded { phase, operations, elapsed_ns, .. } => {
-                if let Some(ended) = self.phase.take() {
-                    ended.bar.finish_and_clear();
-                }
+                self.end_count();
                 // No rate: the summary has it, of what succeeded and without the drain.
                 let took = human::duration(*elapsed_ns as f64);
                 self.note(&format!("{phase}: {} in {took}", human::plural(*operations, "operation")));

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::stores;
 
 /// Creates stores together with their servers.
+#[derive(Default)]
 pub(crate) struct Servers {
     /// Whether the study's commands may run; `None` if nothing at all should start.
     managed: Option<bool>,
@@ -37,18 +38,12 @@ pub(crate) struct Served {
 impl Servers {
     /// `managed` allows the study's commands to run.
     pub(crate) fn new(managed: bool) -> Self {
-        Self {
-            managed: Some(managed),
-            leases: leases_folder(),
-            links: None,
-            disks: HashMap::new(),
-            described: HashMap::new(),
-        }
+        Self { managed: Some(managed), leases: leases_folder(), ..Self::default() }
     }
 
     /// Starts nothing, for callers that only need descriptions of the stores.
     pub(crate) fn none() -> Self {
-        Self { managed: None, leases: PathBuf::new(), links: None, disks: HashMap::new(), described: HashMap::new() }
+        Self::default()
     }
 
     /// Stops and removes what earlier runs left behind because they were killed.

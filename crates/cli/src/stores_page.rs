@@ -23,19 +23,12 @@ pub(crate) fn page() -> Result<String, Failure> {
     out += "\n## What an acknowledged write survives\n\nThe sections below list the settings of each level, without options and before a server is asked. An option or a server \
              may add levels: RavenDB with `replicas=N`, Couchbase without replicas (`fsync`), more standbys or members. \
              Storebench refuses all others.\n";
-    for group in columns(&listed) {
-        out += "\n";
-        out += &guarantees("durability", &group, |can| can.durability.keys().collect());
-    }
-    out += "\n## Read consistency\n";
-    for group in columns(&listed) {
-        out += "\n";
-        out += &guarantees("reads", &group, |can| can.consistency.keys().collect());
-    }
-    out += "\n## Isolation of transactions\n";
-    for group in columns(&listed) {
-        out += "\n";
-        out += &guarantees("isolation", &group, |can| can.isolation.keys().collect());
+    for (kind, heading) in ["", "\n## Read consistency\n", "\n## Isolation of transactions\n"].into_iter().enumerate() {
+        out += heading;
+        for group in columns(&listed) {
+            out += "\n";
+            out += &guarantees(&group, kind);
+        }
     }
     let shared = shared_options(&listed);
     if !shared.is_empty() {
@@ -67,14 +60,16 @@ fn operations(stores: &[(&str, &Can)]) -> String {
     out + &format!("| index | {} |\n", cells.join(" | "))
 }
 
-/// The table of guarantees by store: first the levels with a short name, weakest first, then the others as they appear.
-fn guarantees(corner: &str, stores: &[(&str, &Can)], of: impl Fn(&Can) -> IndexSet<&String>) -> String {
-    let offered: Vec<_> = stores.iter().map(|(_, can)| of(can)).collect();
-    let mut levels: Vec<_> = offered.iter().flatten().copied().collect::<IndexSet<_>>().into_iter().collect();
+/// The table of a kind of guarantees, by its position in [`Can::guarantees`], by store: first the levels with a short name,
+/// weakest first, then the others as they appear.
+fn guarantees(stores: &[(&str, &Can)], kind: usize) -> String {
+    let offered: Vec<_> = stores.iter().map(|(_, can)| can.guarantees()[kind]).collect();
+    let mut levels: Vec<_> =
+        offered.iter().flat_map(|(_, levels)| levels.keys()).collect::<IndexSet<_>>().into_iter().collect();
     levels.sort_by_key(|level| SHORT_NAMES.iter().position(|name| name == level).unwrap_or(SHORT_NAMES.len()));
-    let mut out = header(corner, stores);
+    let mut out = header(offered[0].0, stores);
     for level in levels {
-        let cells: Vec<_> = offered.iter().map(|all| if all.contains(level) { "yes" } else { "-" }).collect();
+        let cells: Vec<_> = offered.iter().map(|(_, all)| if all.contains_key(level) { "yes" } else { "-" }).collect();
         out += &format!("| {level} | {} |\n", cells.join(" | "));
     }
     out
@@ -99,9 +94,9 @@ fn section(s: &Listed, shared: impl Fn(&str, &str) -> bool) -> String {
     let own = s.options.iter().filter(|(name, meaning)| !shared(name, meaning));
     table("option", own.map(|(name, meaning)| (format!("`{name}=`"), *meaning)).collect());
     let Some(can) = &s.can else { return out };
-    table("durability", can.durability.iter().map(|(name, means)| (name.clone(), *means)).collect());
-    table("reads", can.consistency.iter().map(|(name, means)| (name.clone(), *means)).collect());
-    table("isolation", can.isolation.iter().map(|(name, means)| (name.clone(), *means)).collect());
+    for (kind, levels) in can.guarantees() {
+        table(kind, levels.iter().map(|(name, means)| (name.clone(), *means)).collect());
+    }
     table("made", can.made().into_iter().map(|(how, names)| (names.join(", "), how)).collect());
     if !can.notes.is_empty() {
         out += "\n";

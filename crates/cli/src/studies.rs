@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use storebench_engine::store::{AnyStore, DurabilityRequest};
-use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, Links, compile_documents};
+use storebench_engine::store::DurabilityRequest;
+use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, compile_documents};
 use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
 use storebench_results::cost::PriceSheet;
-use storebench_results::exit::BAD_INPUT;
 use storebench_study::workload::{
     Override, Study, StudyConfiguration, at_host, automatic_workers, leaves_host_open, read_toml,
 };
@@ -121,9 +119,11 @@ fn source(named: &Path) -> Result<(String, PathBuf), Failure> {
 
 /// Reads a price sheet, if one is given.
 pub(crate) fn prices(file: Option<&Path>) -> Result<Option<PriceSheet>, Failure> {
-    let read = |file: &Path| Ok(PriceSheet::parse(&read_toml(file, "a price sheet")?, file)?);
-    file.map(read).transpose()
+    Ok(file.map(PriceSheet::read).transpose()?)
 }
+
+/// Documents that are compiled already, by all that they depend on but the folder of the study.
+pub(crate) type CompiledByStudy = HashMap<String, Compiled>;
 
 impl Opened {
     /// Changes values of the study, as `--set` does.
@@ -141,26 +141,37 @@ impl Opened {
         self.set(concerned.map(|phase| format!("phases.{}.durability={}", phase.name, asked.written())).collect())
     }
 
-    /// The folder that relative paths in the study start from.
-    fn base(&self) -> &Path {
-        self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-    }
-
     /// The documents of the study, without its factors.
     pub(crate) fn documents(&self) -> Result<Compiled, Failure> {
         self.compile(&self.study, self.scale)
     }
 
+    /// Compiles documents. An error points to its line.
     fn compile(&self, study: &Study, scale: f64) -> Result<Compiled, Failure> {
-        compile(study, scale, self.base(), Some(self))
+        // Relative paths in the study start from its folder.
+        let base = self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        compile_documents(study, scale, base).map_err(|error| match error {
+            LabError::Documents(error) => {
+                Study::error_at(&self.text, &self.file, &self.applied, &error.path, error.message).into()
+            }
+            error => Failure::bad_input(error),
+        })
     }
 
     /// Every store of the study with every combination of its factors' values. Creates drivers, without accessing the
     /// stores. Configurations share equal drivers and documents.
     pub(crate) fn configurations(&self, servers: &mut Servers) -> Result<Vec<ConfigurationRequest>, Failure> {
+        self.configurations_of(servers, &mut CompiledByStudy::new())
+    }
+
+    /// The same, with documents that are compiled already.
+    pub(crate) fn configurations_of(
+        &self,
+        servers: &mut Servers,
+        compiled: &mut CompiledByStudy,
+    ) -> Result<Vec<ConfigurationRequest>, Failure> {
         let at_values = self.study.configurations(&self.text, &self.file, &self.applied)?;
         let mut open: HashMap<String, Served> = HashMap::new();
-        let mut compiled: HashMap<String, Compiled> = HashMap::new();
         let mut configurations: Vec<ConfigurationRequest> = Vec::new();
         for ((name, url), at) in
             self.study.stores.0.iter().flat_map(|store| at_values.iter().map(move |at| (store, at)))
@@ -179,11 +190,20 @@ impl Opened {
                         served
                     }
                 };
+                let (documents, scale) = self.documents_at(at, compiled)?;
                 let configuration = ConfigurationRequest {
-                    host: host.cloned(),
+                    store_name: name.clone(),
+                    store,
                     server,
                     links,
-                    ..self.configuration(name, store, at, &mut compiled)?
+                    host: host.cloned(),
+                    values: at.values_of(name),
+                    control: false,
+                    // Stores may come from the command line. The result names those that ran.
+                    study: Study { stores: self.study.stores.clone(), ..at.study.clone() },
+                    documents,
+                    scale,
+                    left_out: Vec::new(),
                 };
                 // Options of another store do not make a configuration of this one.
                 let same =
@@ -196,44 +216,23 @@ impl Opened {
         Ok(if self.study.control { ConfigurationRequest::with_control(configurations) } else { configurations })
     }
 
-    fn configuration(
+    /// The documents at these values of factors, and their scale.
+    fn documents_at(
         &self,
-        name: &str,
-        store: Arc<dyn AnyStore>,
         at: &StudyConfiguration,
-        compiled: &mut HashMap<String, Compiled>,
-    ) -> Result<ConfigurationRequest, Failure> {
+        compiled: &mut CompiledByStudy,
+    ) -> Result<(Compiled, f64), Failure> {
         let scale = self.scale * at.scale.unwrap_or(1.0);
         let key = serde_json::to_string(&(&at.study.collections, at.study.seed, scale)).unwrap_or_default();
         let documents = match compiled.get(&key) {
             Some(documents) => documents.clone(),
             None => compiled.entry(key).or_insert(self.compile(&at.study, scale)?).clone(),
         };
-        // Stores may come from the command line. The result names those that ran.
-        let study = Study { stores: self.study.stores.clone(), ..at.study.clone() };
-        let values = at.values_of(name);
-        Ok(ConfigurationRequest {
-            store_name: name.to_owned(),
-            store,
-            server: None,
-            links: Links::default(),
-            host: None,
-            values,
-            control: false,
-            study,
-            documents,
-            scale,
-            left_out: Vec::new(),
-        })
+        Ok((documents, scale))
     }
 }
 
-/// Compiles documents. An error points to its line if the study has a file.
-pub(crate) fn compile(study: &Study, scale: f64, base: &Path, source: Option<&Opened>) -> Result<Compiled, Failure> {
-    compile_documents(study, scale, base, None).map_err(|error| match (error, source) {
-        (LabError::Documents(error), Some(of)) => {
-            Study::error_at(&of.text, &of.file, &of.applied, &error.path, error.message).into()
-        }
-        (error, _) => Failure { code: BAD_INPUT, message: error.to_string() },
-    })
+/// Compiles the documents of a study that has no file.
+pub(crate) fn compile(study: &Study) -> Result<Compiled, Failure> {
+    compile_documents(study, 1.0, Path::new(".")).map_err(Failure::bad_input)
 }

@@ -11,6 +11,7 @@ use storebench_stores::{Scheme, schemes};
 use crate::args::StudyArgs;
 use crate::failure::Failure;
 use crate::servers::Servers;
+use crate::studies::CompiledByStudy;
 use crate::{built_in, stores, studies};
 
 /// Documents are few, because the table does not depend on their number.
@@ -24,8 +25,9 @@ pub(crate) fn table(examples: &Path) -> Result<String, Failure> {
     let mut out = format!("| study | {} |\n|---{}|\n", names.join(" | "), "|---".repeat(names.len()));
     for study in all(examples)? {
         let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+        let mut documents = CompiledByStudy::new();
         for preset in presets(&study)? {
-            let cell = |scheme: &&Scheme| cell(&study, preset.as_deref(), scheme, &mut reasons);
+            let cell = |scheme: &&Scheme| cell(&study, preset.as_deref(), scheme, &mut documents, &mut reasons);
             let cells = stores.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
             let name = preset.unwrap_or_else(|| "no preset".to_owned());
             match rows.iter_mut().find(|(_, known)| *known == cells) {
@@ -67,10 +69,16 @@ fn arguments(study: &Path, preset: Option<&str>) -> StudyArgs {
 }
 
 /// How a study runs on a store. Reasons are numbered from 1, in `reasons`.
-fn cell(study: &Path, preset: Option<&str>, scheme: &Scheme, reasons: &mut Vec<String>) -> Result<String, Failure> {
+fn cell(
+    study: &Path,
+    preset: Option<&str>,
+    scheme: &Scheme,
+    documents: &mut CompiledByStudy,
+    reasons: &mut Vec<String>,
+) -> Result<String, Failure> {
     let mut opened = studies::open(&arguments(study, preset), &[])?;
     stores::choose(&mut opened.study, &[format!("store={}", scheme.example)])?;
-    let configurations = opened.configurations(&mut Servers::none())?;
+    let configurations = opened.configurations_of(&mut Servers::none(), documents)?;
     let Some(first) = configurations.first() else { return Ok("-".to_owned()) };
     let strongest = first.store.capabilities().default_durability().map(|(level, _)| level);
     let accepted = strongest.map(|level| (weakened(first, DurabilityRequest::AtLeast(level)), level.written()));
@@ -82,10 +90,10 @@ fn cell(study: &Path, preset: Option<&str>, scheme: &Scheme, reasons: &mut Vec<S
             match request.fit(unsupported) {
                 Err(error) => why = error.to_string(),
                 Ok(phases) => {
-                    let stronger = phases.iter().filter(|phase| flag.is_none() && is_stronger(phase));
-                    let stronger = stronger.map(|phase| phase.guarantees().durability.to_string()).next();
+                    let mut guarantees = phases.iter().map(|phase| phase.guarantees()).filter(|_| flag.is_none());
+                    let stronger = guarantees.find(|of| of.durability_asked_in_words().is_some());
                     let mut told: Vec<String> = Vec::new();
-                    told.extend(stronger);
+                    told.extend(stronger.map(|of| of.durability.to_string()));
                     told.extend(flag.map(|level| format!("`--durability {level}`")));
                     let left_out = request.left_out.iter().map(|out| format!("{}: it {}", out.what, out.why));
                     let left_out: Vec<String> = left_out.collect();
@@ -100,10 +108,6 @@ fn cell(study: &Path, preset: Option<&str>, scheme: &Scheme, reasons: &mut Vec<S
     }
     let number = number_of(reasons, format!("Refused: {why}."));
     Ok(format!("no [{number}]"))
-}
-
-fn is_stronger(phase: &storebench_engine::ResolvedPhase) -> bool {
-    phase.guarantees().durability_asked_in_words().is_some()
 }
 
 /// The same configuration with this durability in every phase that asks for one.

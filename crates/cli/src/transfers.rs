@@ -16,8 +16,9 @@ use storebench_transfer::{
     TransferError, ViewSource, copy,
 };
 
-use crate::jsonl::{Form, Keys, LinesError, write_lines};
-use crate::verbs::losses;
+use crate::jsonl::{Keys, LinesError, write_lines};
+use crate::processors;
+use crate::verbs::copy::losses;
 
 /// The field with the key in files. It is not `_id`, because the user's documents may have that field.
 const KEY_MEMBER: &str = "storebench-key";
@@ -28,8 +29,8 @@ pub(crate) struct Copies;
 
 impl Transfers for Copies {
     fn write_files(&self, documents: &Documents, folder: &Path, files: u32, stop: &Stop) -> Result<(), StoreError> {
-        let form = Form { version: 0, keys: Keys::Within(KEY_MEMBER) };
-        let jobs = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        let keys = Keys::Within(KEY_MEMBER);
+        let jobs = processors();
         let (files, all) = (u64::from(files.max(1)), u128::from(documents.count()));
         let begins = |file: u64| (all * u128::from(file) / u128::from(files)) as u64;
         for number in (0..files).take_while(|_| !stop.asked()) {
@@ -39,7 +40,7 @@ impl Transfers for Copies {
                 StoreError::Failed(format!("{}: cannot be written: {e}; {remedy}", path.display()))
             };
             let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
-            write_lines(documents, begins(number)..begins(number + 1), form, jobs, &mut out).map_err(|error| {
+            write_lines(documents, begins(number)..begins(number + 1), 0, keys, jobs, &mut out).map_err(|error| {
                 match error {
                     LinesError::Write(e) => failed(e),
                     LinesError::Lost(text) => StoreError::Failed(text),
@@ -56,7 +57,7 @@ impl Transfers for Copies {
         request: &TransferRequest<'_>,
         progress: &mut dyn FnMut(TransferProgress),
     ) -> Result<Transferred, StoreError> {
-        match request.direction {
+        match request.copy.direction {
             CopyDirection::In => copy_in(request, progress),
             CopyDirection::Out => copy_out(request, progress),
         }
@@ -77,14 +78,14 @@ fn copy_in(
     let source = FileSource::open(&files, FileSourceOptions { format: Some(Format::Jsonl), ..Default::default() })?;
     let options = StoreSinkOptions {
         prepared: Some(request.collection),
-        batch: request.batch.map(|n| n as usize),
-        in_flight: request.in_flight,
-        durability: Some(DurabilityRequest::Exactly(request.durability)),
-        access: Access { timeout: request.timeout, ..Access::default() },
+        batch: request.copy.batch.map(|n| n as usize),
+        in_flight: request.copy.in_flight,
+        durability: Some(DurabilityRequest::Exactly(request.copy.guarantees.durability)),
+        access: Access { timeout: request.copy.timeout.0, ..Access::default() },
         ..StoreSinkOptions::new(request.documents.name())
     };
     let sink = StoreSink::open(request.store.clone(), options)?;
-    let splits = source.cut(request.parts)?;
+    let splits = source.cut(request.copy.copy_parts())?;
     perform(request, &source, &sink, &splits, progress)
 }
 
@@ -94,8 +95,8 @@ fn copy_out(
 ) -> Result<Transferred, TransferError> {
     let options = StoreSourceOptions {
         prepared: Some(request.collection),
-        view: request.view.map(|view| ViewSource { view: view.to_owned(), keys: None }),
-        access: Access { timeout: request.timeout, ..Access::default() },
+        view: request.copy.view.clone().map(|view| ViewSource { view, keys: None }),
+        access: Access { timeout: request.copy.timeout.0, ..Access::default() },
         ..StoreSourceOptions::new(request.documents.name())
     };
     let source = StoreSource::open(request.store.clone(), options)?;
@@ -110,8 +111,8 @@ fn copy_out(
         fresh: true,
         replace: true,
     })?;
-    let splits =
-        source.cut(request.parts, request.documents.count(), &mut || some_keys(request.documents, request.parts))?;
+    let (documents, parts) = (request.documents, request.copy.copy_parts());
+    let splits = source.cut(parts, documents.count(), &mut || some_keys(documents, parts))?;
     perform(request, &source, &sink, &splits, progress)
 }
 
@@ -140,7 +141,7 @@ fn perform(
         splits: Some(splits),
         shape: &Shape::carried_by(KEY_MEMBER),
         op: RecordOp::Upsert.name(),
-        parallel: request.tasks,
+        parallel: request.copy.copy_tasks(),
         docs_per_s: None,
         bytes_per_s: None,
         folder: request.scratch.to_path_buf(),
@@ -161,9 +162,8 @@ fn perform(
     }
     Ok(Transferred {
         record,
-        tasks: TasksResult { asked: request.tasks, at_once, parts: report.splits },
+        tasks: TasksResult { asked: request.copy.copy_tasks(), at_once, parts: report.splits },
         documents: report.counts.written,
-        bytes: report.counts.bytes,
         rejected: report.counts.rejected,
         first_reject: report.first_reject,
         lost: report.counted.map(|counted| losses(&counted).join("; ")).filter(|lost| !lost.is_empty()),

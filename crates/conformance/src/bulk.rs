@@ -7,52 +7,45 @@ use serde_json::{Value, json};
 use super::Subject;
 use super::json::same_json;
 use super::suite::{Check, Stop, ensure};
-use storebench_engine::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpKind, Reply, Request};
+use storebench_engine::store::OpKind::{BulkDelete, BulkInsert, BulkRead, BulkUpsert, Read, Upsert};
+use storebench_engine::store::{BatchBuf, BulkWrite, ErrorKind, Op, Reply, Request};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { name: "bulk-insert: stores every new document", needs: &[OpKind::BulkInsert, OpKind::Read], run: insert },
+    Check { name: "bulk-insert: stores every new document", needs: &[BulkInsert, Read], run: insert },
     Check {
         name: "bulk-insert: rejects the conflicting items, stores the others",
-        needs: &[OpKind::BulkInsert, OpKind::Upsert, OpKind::Read],
+        needs: &[BulkInsert, Upsert, Read],
         run: insert_some,
     },
-    Check {
-        name: "bulk-upsert: 1,000 documents, new and old",
-        needs: &[OpKind::BulkUpsert, OpKind::Read],
-        run: upsert,
-    },
-    Check { name: "bulk-upsert: of bytes", needs: &[OpKind::BulkUpsert, OpKind::Read], run: upsert_bytes },
-    Check { name: "bulk-read: leaves missing keys out", needs: &[OpKind::BulkRead, OpKind::Upsert], run: read },
+    Check { name: "bulk-upsert: 1,000 documents, new and old", needs: &[BulkUpsert, Read], run: upsert },
+    Check { name: "bulk-upsert: of bytes", needs: &[BulkUpsert, Read], run: upsert_bytes },
+    Check { name: "bulk-read: leaves missing keys out", needs: &[BulkRead, Upsert], run: read },
     Check {
         name: "bulk-read: without contents, counts but no rows",
-        needs: &[OpKind::BulkRead, OpKind::Upsert],
+        needs: &[BulkRead, Upsert],
         run: read_without_contents,
     },
     Check {
         name: "bulk-delete: removes what is there, leaves missing keys out",
-        needs: &[OpKind::BulkDelete, OpKind::Upsert, OpKind::Read],
+        needs: &[BulkDelete, Upsert, Read],
         run: delete,
     },
     Check {
         name: "bulk-insert: of a repeated key, the first item is stored and the second conflicts",
-        needs: &[OpKind::BulkInsert, OpKind::Read],
+        needs: &[BulkInsert, Read],
         run: insert_repeated,
     },
     Check {
         name: "bulk-upsert: of a repeated key, the last document stays and each item counts",
-        needs: &[OpKind::BulkUpsert, OpKind::Read],
+        needs: &[BulkUpsert, Read],
         run: upsert_repeated,
     },
     Check {
         name: "bulk-read: a repeated key is answered as often as it is requested",
-        needs: &[OpKind::BulkRead, OpKind::Upsert],
+        needs: &[BulkRead, Upsert],
         run: read_repeated,
     },
-    Check {
-        name: "bulk-delete: a repeated key counts once",
-        needs: &[OpKind::BulkDelete, OpKind::Upsert, OpKind::Read],
-        run: delete_repeated,
-    },
+    Check { name: "bulk-delete: a repeated key counts once", needs: &[BulkDelete, Upsert, Read], run: delete_repeated },
 ];
 
 /// Keys of which some are repeated, next to each other and apart. They are neither ascending nor descending.

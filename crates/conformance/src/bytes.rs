@@ -2,37 +2,26 @@
 
 use super::Subject;
 use super::suite::{Check, Stop};
-use storebench_engine::store::{ErrorKind, Op, OpKind};
+use storebench_engine::store::OpKind::{Append, Prepend, Read, Upsert};
+use storebench_engine::store::{ErrorKind, Op};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "append: adds bytes at the end",
-        needs: &[OpKind::Upsert, OpKind::Append, OpKind::Read],
-        run: append,
-    },
-    Check {
-        name: "prepend: adds bytes at the beginning",
-        needs: &[OpKind::Upsert, OpKind::Prepend, OpKind::Read],
-        run: prepend,
-    },
+    Check { name: "append: adds bytes at the end", needs: &[Upsert, Append, Read], run: append },
+    Check { name: "prepend: adds bytes at the beginning", needs: &[Upsert, Prepend, Read], run: prepend },
     Check {
         name: "append: a missing document is not found and not created",
-        needs: &[OpKind::Append, OpKind::Read],
+        needs: &[Append, Read],
         run: append_missing,
     },
     Check {
         name: "prepend: a missing document is not found and not created",
-        needs: &[OpKind::Prepend, OpKind::Read],
+        needs: &[Prepend, Read],
         run: prepend_missing,
     },
-    Check {
-        name: "append: refused on JSON, which stays unchanged",
-        needs: &[OpKind::Upsert, OpKind::Append, OpKind::Read],
-        run: append_json,
-    },
+    Check { name: "append: refused on JSON, which stays unchanged", needs: &[Upsert, Append, Read], run: append_json },
     Check {
         name: "prepend: refused on JSON, which stays unchanged",
-        needs: &[OpKind::Upsert, OpKind::Prepend, OpKind::Read],
+        needs: &[Upsert, Prepend, Read],
         run: prepend_json,
     },
 ];

@@ -34,6 +34,10 @@ pub(super) struct Client {
     next_token: u64,
 }
 
+fn opened(session: &mut Option<Box<dyn Session>>) -> &mut dyn Session {
+    &mut **session.as_mut().expect("only `drop` takes the session")
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         let _within = self.runtime.as_ref().map(tokio::runtime::Runtime::enter);
@@ -65,10 +69,6 @@ impl Client {
             consistency: options.consistency,
             next_token: 1,
         })
-    }
-
-    fn session(&mut self) -> &mut dyn Session {
-        &mut **self.session.as_mut().expect("only `drop` takes the session")
     }
 
     /// Does one operation, with contents wanted. Retries *temporary* errors, because nothing was done.
@@ -104,40 +104,30 @@ impl Client {
 
     /// Submits without waiting.
     pub(super) fn submit(&mut self, request: &Request<'_>, token: Token, answers: &mut Answers) {
-        match self.runtime.take() {
-            None => self.session().submit(request, token, answers),
-            Some(runtime) => {
-                runtime.block_on(async {
-                    self.session().submit(request, token, answers);
-                    // The task that reconnects a session runs only here.
-                    tokio::task::yield_now().await;
-                });
-                self.runtime = Some(runtime);
-            }
+        let session = opened(&mut self.session);
+        match &self.runtime {
+            None => session.submit(request, token, answers),
+            Some(runtime) => runtime.block_on(async {
+                session.submit(request, token, answers);
+                // The task that reconnects a session runs only here.
+                tokio::task::yield_now().await;
+            }),
         }
     }
 
     /// Tells the session that nobody waits for this operation any more.
     pub(super) fn abandon(&mut self, token: Token) {
-        let runtime = self.runtime.take();
-        {
-            let _within = runtime.as_ref().map(tokio::runtime::Runtime::enter);
-            self.session().abandon(token);
-        }
-        self.runtime = runtime;
+        let _within = self.runtime.as_ref().map(tokio::runtime::Runtime::enter);
+        opened(&mut self.session).abandon(token);
     }
 
     /// Flushes, and polls until this many answers have arrived.
     pub(super) fn finish(&mut self, wanted: usize, answers: &mut Answers) -> Result<(), Stop> {
-        let runtime = self.runtime.take();
-        let time = self.time.clone();
-        let session = self.session();
-        let result = match &runtime {
-            None => finish_plain(session, &time, wanted, answers),
-            Some(runtime) => runtime.block_on(finish_reactor(session, &time, wanted, answers)),
-        };
-        self.runtime = runtime;
-        result?;
+        let session = opened(&mut self.session);
+        match &self.runtime {
+            None => finish_plain(session, &self.time, wanted, answers),
+            Some(runtime) => runtime.block_on(finish_reactor(session, &self.time, wanted, answers)),
+        }?;
         if answers.0.len() > wanted {
             return Err(Stop::failed(format!("{} completions for {wanted} operations", answers.0.len())));
         }
@@ -146,30 +136,24 @@ impl Client {
 
     /// Polls once. Returns whether the session says that nothing is in flight.
     pub(super) fn idle(&mut self, answers: &mut Answers) -> bool {
-        let runtime = self.runtime.take();
-        let session = self.session();
-        let mut once = poll_fn(|cx| Poll::Ready(session.poll(cx, answers).is_ready()));
-        let idle = match &runtime {
-            None => block_on(&mut once),
-            Some(runtime) => runtime.block_on(&mut once),
-        };
-        self.runtime = runtime;
-        idle
+        let session = opened(&mut self.session);
+        let once = poll_fn(|cx| Poll::Ready(session.poll(cx, answers).is_ready()));
+        match &self.runtime {
+            None => block_on(once),
+            Some(runtime) => runtime.block_on(once),
+        }
     }
 
     /// Polls up to a hundred times. Returns whether one of the polls did not request the next one before it returned.
     pub(super) fn comes_to_rest(&mut self, answers: &mut Answers) -> bool {
-        let runtime = self.runtime.take();
-        let within = runtime.as_ref().map(tokio::runtime::Runtime::enter);
-        let rests = (0..100).any(|_| {
+        let _within = self.runtime.as_ref().map(tokio::runtime::Runtime::enter);
+        let session = opened(&mut self.session);
+        (0..100).any(|_| {
             let woken = Arc::new(WakeFlag::default());
             let waker = Waker::from(Arc::clone(&woken));
-            let _ = self.session().poll(&mut Context::from_waker(&waker), answers);
+            let _ = session.poll(&mut Context::from_waker(&waker), answers);
             !woken.0.load(Ordering::Relaxed)
-        });
-        drop(within);
-        self.runtime = runtime;
-        rests
+        })
     }
 
     /// Does an operation that must succeed.

@@ -6,65 +6,30 @@ use serde_json::json;
 
 use super::Subject;
 use super::suite::{Check, Stop, ensure};
+use storebench_engine::store::OpKind::{Delete, Exists, Insert, Read, Replace, Touch, Upsert};
 use storebench_engine::store::{ErrorKind, Op, OpKind, Request};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { name: "insert: stores a new document", needs: &[OpKind::Insert, OpKind::Read], run: insert },
-    Check {
-        name: "insert: a second insert conflicts and changes nothing",
-        needs: &[OpKind::Insert, OpKind::Read],
-        run: insert_twice,
-    },
-    Check {
-        name: "insert: a deleted key is free again",
-        needs: &[OpKind::Insert, OpKind::Delete, OpKind::Read],
-        run: insert_after_delete,
-    },
-    Check {
-        name: "upsert: stores a new document and overwrites an old one",
-        needs: &[OpKind::Upsert, OpKind::Read],
-        run: upsert,
-    },
-    Check {
-        name: "replace: overwrites a document",
-        needs: &[OpKind::Upsert, OpKind::Replace, OpKind::Read],
-        run: replace,
-    },
+    Check { name: "insert: stores a new document", needs: &[Insert, Read], run: insert },
+    Check { name: "insert: a second insert conflicts and changes nothing", needs: &[Insert, Read], run: insert_twice },
+    Check { name: "insert: a deleted key is free again", needs: &[Insert, Delete, Read], run: insert_after_delete },
+    Check { name: "upsert: stores a new document and overwrites an old one", needs: &[Upsert, Read], run: upsert },
+    Check { name: "replace: overwrites a document", needs: &[Upsert, Replace, Read], run: replace },
     Check {
         name: "replace: a missing document is not found and not created",
-        needs: &[OpKind::Replace, OpKind::Read],
+        needs: &[Replace, Read],
         run: replace_missing,
     },
-    Check { name: "read: a missing document is not found", needs: &[OpKind::Upsert, OpKind::Read], run: read_missing },
-    Check {
-        name: "read: without contents, counts but no body",
-        needs: &[OpKind::Upsert, OpKind::Read],
-        run: read_without_contents,
-    },
-    Check {
-        name: "exists: one or zero documents, never not found",
-        needs: &[OpKind::Upsert, OpKind::Exists],
-        run: exists,
-    },
-    Check {
-        name: "delete: removes a document, and only that one",
-        needs: &[OpKind::Upsert, OpKind::Delete, OpKind::Read],
-        run: delete,
-    },
-    Check {
-        name: "delete: a missing document is not found",
-        needs: &[OpKind::Upsert, OpKind::Delete],
-        run: delete_missing,
-    },
-    Check {
-        name: "touch: a document lives until its expiry",
-        needs: &[OpKind::Upsert, OpKind::Touch, OpKind::Read],
-        run: touch,
-    },
-    Check { name: "touch: a missing document is not found", needs: &[OpKind::Touch], run: touch_missing },
+    Check { name: "read: a missing document is not found", needs: &[Upsert, Read], run: read_missing },
+    Check { name: "read: without contents, counts but no body", needs: &[Upsert, Read], run: read_without_contents },
+    Check { name: "exists: one or zero documents, never not found", needs: &[Upsert, Exists], run: exists },
+    Check { name: "delete: removes a document, and only that one", needs: &[Upsert, Delete, Read], run: delete },
+    Check { name: "delete: a missing document is not found", needs: &[Upsert, Delete], run: delete_missing },
+    Check { name: "touch: a document lives until its expiry", needs: &[Upsert, Touch, Read], run: touch },
+    Check { name: "touch: a missing document is not found", needs: &[Touch], run: touch_missing },
     Check {
         name: "collections: the same key in two collections is two documents",
-        needs: &[OpKind::Upsert, OpKind::Read],
+        needs: &[Upsert, Read],
         run: collections,
     },
 ];

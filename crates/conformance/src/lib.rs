@@ -40,4 +40,4 @@ mod transactions;
 mod values;
 
 pub use subject::Subject;
-pub use suite::{Check, Outcome, Progress, Report, Row, Stop, run, run_on_fake_clock, run_telling, suite};
+pub use suite::{Check, Progress, Report, Row, Stop, run, run_on_fake_clock, run_telling, suite};

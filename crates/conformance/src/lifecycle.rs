@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Subject;
 use super::client::Client;
+use super::ownership::{prepare, put};
 use super::subject::broken;
 use super::suite::{Check, Stop, ensure};
 use storebench_engine::store::{
@@ -37,14 +38,6 @@ fn expect_namespace(s: &Subject<'_>, expected: &Namespace, when: &str) -> Result
     Ok(())
 }
 
-fn prepare(s: &Subject<'_>, how: Prepare) -> Result<(), Stop> {
-    s.store.prepare(&s.layout, how).map_err(|e| broken(&format!("prepare {how:?}"), &e))
-}
-
-fn store_one(s: &Subject<'_>) -> Result<(), Stop> {
-    s.client()?.wrote(s.documents, Op::Upsert { key: "a", body: br#"{"n":1}"# }).map(drop)
-}
-
 fn inspect(s: &Subject<'_>) -> Result<(), Stop> {
     expect_namespace(s, &Namespace::Ours, "after prepare")?;
     drop(s.client()?);
@@ -52,13 +45,13 @@ fn inspect(s: &Subject<'_>) -> Result<(), Stop> {
     s.store.remove().map_err(|e| broken("remove", &e))?;
     expect_namespace(s, &Namespace::Absent, "after remove")?;
     expect_namespace(s, &Namespace::Absent, "after remove and inspect")?;
-    prepare(s, Prepare::Keep)?;
+    prepare(s, &s.layout, Prepare::Keep)?;
     expect_namespace(s, &Namespace::Ours, "after prepare Keep of nothing")
 }
 
 fn keep(s: &Subject<'_>) -> Result<(), Stop> {
-    store_one(s)?;
-    prepare(s, Prepare::Keep)?;
+    put(s, s.documents)?;
+    prepare(s, &s.layout, Prepare::Keep)?;
     s.client()?.holds(s.documents, "a", &json!({"n": 1}))
 }
 
@@ -66,8 +59,8 @@ fn keep_makes(s: &Subject<'_>) -> Result<(), Stop> {
     let mut less = s.layout.clone();
     less.collections.truncate(1);
     s.store.prepare(&less, Prepare::Fresh).map_err(|e| broken("prepare Fresh of one collection", &e))?;
-    store_one(s)?;
-    prepare(s, Prepare::Keep)?;
+    put(s, s.documents)?;
+    prepare(s, &s.layout, Prepare::Keep)?;
     let mut c = s.client()?;
     c.holds(s.documents, "a", &json!({"n": 1}))?;
     c.wrote(s.indexed, Op::Upsert { key: "b", body: br#"{"n":2}"# })?;
@@ -75,14 +68,14 @@ fn keep_makes(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn fresh(s: &Subject<'_>) -> Result<(), Stop> {
-    store_one(s)?;
-    prepare(s, Prepare::Fresh)?;
+    put(s, s.documents)?;
+    prepare(s, &s.layout, Prepare::Fresh)?;
     s.client()?.lacks(s.documents, "a")
 }
 
 fn read_only(s: &Subject<'_>) -> Result<(), Stop> {
-    store_one(s)?;
-    prepare(s, Prepare::ReadOnly)?;
+    put(s, s.documents)?;
+    prepare(s, &s.layout, Prepare::ReadOnly)?;
     s.client()?.holds(s.documents, "a", &json!({"n": 1}))?;
     s.store.remove().map_err(|e| broken("remove", &e))?;
     // The store may or may not return an error, but it must not create anything.
@@ -104,9 +97,9 @@ fn write_existing(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn remove(s: &Subject<'_>) -> Result<(), Stop> {
-    store_one(s)?;
+    put(s, s.documents)?;
     s.store.remove().map_err(|e| broken("remove", &e))?;
-    prepare(s, Prepare::Keep)?;
+    prepare(s, &s.layout, Prepare::Keep)?;
     s.client()?.lacks(s.documents, "a")
 }
 
@@ -143,7 +136,7 @@ fn opens(s: &Subject<'_>, options: &SessionOptions, declared: bool, what: &str) 
 }
 
 fn control(s: &Subject<'_>) -> Result<(), Stop> {
-    store_one(s)?;
+    put(s, s.documents)?;
     s.store.settle(Duration::from_secs(60)).map_err(|e| broken("settle", &e))?;
     s.store.stats().map_err(|e| broken("stats", &e))?;
     match s.store.compact() {

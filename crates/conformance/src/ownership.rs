@@ -34,7 +34,7 @@ fn tidy(s: &Subject<'_>, check: fn(&Subject<'_>) -> Result<(), Stop>) -> Result<
     discarded.map_err(|e| broken("prepare Discard", &e))
 }
 
-fn prepare(s: &Subject<'_>, layout: &Layout, how: Prepare) -> Result<(), Stop> {
+pub(super) fn prepare(s: &Subject<'_>, layout: &Layout, how: Prepare) -> Result<(), Stop> {
     s.store.prepare(layout, how).map_err(|e| broken(&format!("prepare {how:?}"), &e))
 }
 
@@ -53,7 +53,7 @@ fn name(s: &Subject<'_>, collection: CollectionId) -> String {
     s.layout.collections[collection.position()].name.clone()
 }
 
-fn put(s: &Subject<'_>, collection: CollectionId) -> Result<(), Stop> {
+pub(super) fn put(s: &Subject<'_>, collection: CollectionId) -> Result<(), Stop> {
     s.client()?.wrote(collection, Op::Upsert { key: "a", body: br#"{"n":1}"# }).map(drop)
 }
 

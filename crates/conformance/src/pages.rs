@@ -46,9 +46,13 @@ fn page(c: &mut Client, s: &Subject<'_>, field: &str, value: &Value, expected: &
     })
 }
 
+/// A client of a store with indexes.
+fn client(s: &Subject<'_>) -> Result<Client, Stop> {
+    if s.capabilities.indexes { s.client() } else { Err(Stop::NotSupported("indexes".into())) }
+}
+
 fn kinds(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     put(&mut c, s, "a", &json!({"user": "ann", "n": 7, "flag": true}))?;
     put(&mut c, s, "b", &json!({"user": "bob", "n": 7, "flag": false}))?;
     put(&mut c, s, "c", &json!({"user": "ann", "n": -70, "flag": true}))?;
@@ -66,8 +70,7 @@ fn kinds(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn whole(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     let value = json!({"user": "ann", "n": 1, "text": "it's \"quoted\"", "list": [1, {"a": null}]});
     put(&mut c, s, "a", &value)?;
     c.until(|c| {
@@ -79,8 +82,7 @@ fn whole(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn limit(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     for i in 0..30 {
         put(&mut c, s, &format!("k{i:02}"), &json!({"user": if i % 3 == 0 { "ann" } else { "bob" }, "n": i}))?;
     }
@@ -105,8 +107,7 @@ fn limit(s: &Subject<'_>) -> Result<(), Stop> {
 const BEYOND_FFFF: &str = "日本😀";
 
 fn escapes(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     let values = [
         "it's",
         "say \"hi\"",
@@ -153,8 +154,7 @@ fn escapes(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn types(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     for field in ["user", "n", "flag"] {
         let values =
             [json!(1), json!("1"), json!(true), json!("true"), json!(0), json!(false), json!(null), json!("null")];
@@ -169,8 +169,7 @@ fn types(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn update(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     put(&mut c, s, "a", &json!({"user": "ann", "n": 1}))?;
     put(&mut c, s, "b", &json!({"user": "ann", "n": 1}))?;
     put(&mut c, s, "a", &json!({"user": "bob", "n": 1}))?;
@@ -183,8 +182,7 @@ fn update(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn delete(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     put(&mut c, s, "a", &json!({"user": "ann"}))?;
     put(&mut c, s, "b", &json!({"user": "ann"}))?;
     c.wrote(s.indexed, Op::Delete { key: "a" })?;
@@ -192,8 +190,7 @@ fn delete(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn other_writes(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     for key in ["a", "b", "c", "d"] {
         put(&mut c, s, key, &json!({"user": "before"}))?;
     }
@@ -219,8 +216,7 @@ fn other_writes(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn without_contents(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_indexes()?;
-    let mut c = s.client()?;
+    let mut c = client(s)?;
     for key in ["a", "b", "c"] {
         put(&mut c, s, key, &json!({"user": "ann", "text": "words"}))?;
     }

@@ -9,24 +9,17 @@ use serde_json::{Value, json};
 use super::Subject;
 use super::client::Client;
 use super::suite::{Check, Stop, ensure, panic_text};
-use storebench_engine::store::{ErrorKind, Op, OpKind};
+use storebench_engine::store::OpKind::{Append, CompareAndSwap, Counter, Insert, MergePatch, Read, Upsert};
+use storebench_engine::store::{ErrorKind, Op};
 
 const THREADS: usize = 4;
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { name: "race: exactly one insert of a key wins", needs: &[OpKind::Insert, OpKind::Read], run: inserts },
-    Check { name: "race: counters add up", needs: &[OpKind::Counter], run: counters },
-    Check {
-        name: "race: every cas is based on its own revision",
-        needs: &[OpKind::Upsert, OpKind::Read, OpKind::CompareAndSwap],
-        run: swaps,
-    },
-    Check {
-        name: "race: merges of different members are all kept",
-        needs: &[OpKind::Upsert, OpKind::Read, OpKind::MergePatch],
-        run: merges,
-    },
-    Check { name: "race: appends are all kept", needs: &[OpKind::Upsert, OpKind::Read, OpKind::Append], run: appends },
+    Check { name: "race: exactly one insert of a key wins", needs: &[Insert, Read], run: inserts },
+    Check { name: "race: counters add up", needs: &[Counter], run: counters },
+    Check { name: "race: every cas is based on its own revision", needs: &[Upsert, Read, CompareAndSwap], run: swaps },
+    Check { name: "race: merges of different members are all kept", needs: &[Upsert, Read, MergePatch], run: merges },
+    Check { name: "race: appends are all kept", needs: &[Upsert, Read, Append], run: appends },
 ];
 
 /// Where the threads wait for each other before each step, so that their operations meet at the store. Unlike a

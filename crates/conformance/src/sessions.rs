@@ -8,7 +8,7 @@ use super::Subject;
 use super::client::Answers;
 use super::json::same_json;
 use super::suite::{Check, Stop, ensure};
-use storebench_engine::store::{ErrorKind, Op, OpKind, Request, Token};
+use storebench_engine::store::{ErrorKind, Op, OpKind, ReadConsistency, Request, Token};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -159,7 +159,9 @@ fn no_collection(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn see_each_other(s: &Subject<'_>) -> Result<(), Stop> {
-    s.needs_strong()?;
+    if s.consistency != ReadConsistency::Strong {
+        return Err(Stop::NotSupported("strong reads".into()));
+    }
     let (mut a, mut b) = (s.client()?, s.client()?);
     for i in 0..100 {
         let value = json!({ "n": i, "user": format!("u{i}") });

@@ -89,10 +89,10 @@ impl<'a> Subject<'a> {
             .first()
             .map(|(durability, _)| *durability)
             .ok_or_else(|| Stop::failed("the store guarantees no durability at all, not even `none`"))?;
-        let consistency = [ReadConsistency::Strong, ReadConsistency::Session, ReadConsistency::StaleOk]
-            .into_iter()
-            .find(|wanted| capabilities.consistency.iter().any(|(offered, _)| offered == wanted))
-            .ok_or_else(|| Stop::failed("the store guarantees no read consistency at all, not even `stale-ok`"))?;
+        if capabilities.consistency.is_empty() {
+            return Err(Stop::failed("the store guarantees no read consistency at all, not even `stale-ok`"));
+        }
+        let consistency = capabilities.default_consistency();
         Ok(Self {
             store,
             capabilities,
@@ -115,19 +115,6 @@ impl<'a> Subject<'a> {
     /// The collection of counters.
     pub(super) fn counters(&self) -> Result<CollectionId, Stop> {
         self.counters.ok_or_else(|| Stop::NotSupported("collections of counters".into()))
-    }
-
-    /// Not supported, unless the store offers strong reads.
-    pub(super) fn needs_strong(&self) -> Result<(), Stop> {
-        if self.consistency == ReadConsistency::Strong {
-            return Ok(());
-        }
-        Err(Stop::NotSupported("strong reads".into()))
-    }
-
-    /// Not supported, unless the store has indexes.
-    pub(super) fn needs_indexes(&self) -> Result<(), Stop> {
-        if self.capabilities.indexes { Ok(()) } else { Err(Stop::NotSupported("indexes".into())) }
     }
 
     /// The longest key that the suite uses, in bytes.

@@ -105,24 +105,13 @@ pub fn suite() -> Vec<Check> {
     .concat()
 }
 
-/// How a check ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// As guaranteed.
-    Pass,
-    /// Not as guaranteed: what was asked, expected and seen.
-    Fail(String),
-    /// The store says that it cannot do this, and refuses it: what it cannot do.
-    NotSupported(String),
-}
-
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The name of the check.
     pub check: &'static str,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// How it ended; `Ok` if as guaranteed.
+    pub outcome: Result<(), Stop>,
 }
 
 /// What the suite found. Its `Display` is an aligned table, counts last.
@@ -142,17 +131,14 @@ impl Report {
 
     /// The names of the checks that failed.
     pub fn failed(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.rows.iter().filter(|row| matches!(row.outcome, Outcome::Fail(_))).map(|row| row.check)
+        self.rows.iter().filter(|row| matches!(row.outcome, Err(Stop::Failed(_)))).map(|row| row.check)
     }
 
     /// How many passed, failed and are not supported.
     pub fn counts(&self) -> (usize, usize, usize) {
-        let count = |wanted: fn(&Outcome) -> bool| self.rows.iter().filter(|row| wanted(&row.outcome)).count();
-        (
-            count(|o| matches!(o, Outcome::Pass)),
-            count(|o| matches!(o, Outcome::Fail(_))),
-            count(|o| matches!(o, Outcome::NotSupported(_))),
-        )
+        let passed = self.rows.iter().filter(|row| row.outcome.is_ok()).count();
+        let failed = self.failed().count();
+        (passed, failed, self.rows.len() - passed - failed)
     }
 }
 
@@ -162,9 +148,9 @@ impl fmt::Display for Report {
         writeln!(f, "conformance of {}", self.store)?;
         for row in &self.rows {
             match &row.outcome {
-                Outcome::Pass => writeln!(f, "  {:width$}  pass", row.check)?,
-                Outcome::Fail(text) => writeln!(f, "  {:width$}  FAIL           {text}", row.check)?,
-                Outcome::NotSupported(text) => writeln!(f, "  {:width$}  not supported  {text}", row.check)?,
+                Ok(()) => writeln!(f, "  {:width$}  pass", row.check)?,
+                Err(Stop::Failed(text)) => writeln!(f, "  {:width$}  FAIL           {text}", row.check)?,
+                Err(Stop::NotSupported(text)) => writeln!(f, "  {:width$}  not supported  {text}", row.check)?,
             }
         }
         let (passed, failed, not_supported) = self.counts();
@@ -211,12 +197,8 @@ fn run_in(store: &dyn AnyStore, time: &Time, tell: &mut dyn FnMut(Progress)) -> 
         .enumerate()
         .map(|(done, check)| {
             tell(Progress { check: check.name, done, of });
-            let outcome = match catch_unwind(AssertUnwindSafe(|| check.run_in(store, time))) {
-                Ok(Ok(())) => Outcome::Pass,
-                Ok(Err(Stop::Failed(text))) => Outcome::Fail(text),
-                Ok(Err(Stop::NotSupported(text))) => Outcome::NotSupported(text),
-                Err(panic) => Outcome::Fail(format!("panicked: {}", panic_text(&*panic))),
-            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| check.run_in(store, time)))
+                .unwrap_or_else(|panic| Err(Stop::failed(format!("panicked: {}", panic_text(&*panic)))));
             Row { check: check.name, outcome }
         })
         .collect();
@@ -225,10 +207,7 @@ fn run_in(store: &dyn AnyStore, time: &Time, tell: &mut dyn FnMut(Progress)) -> 
     Report { store: store.describe().url, rows }
 }
 
-pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<String>()
-        .cloned()
-        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-        .unwrap_or_else(|| "no text".into())
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no text")
 }

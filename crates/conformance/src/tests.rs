@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::broken::{Broken, Defect};
-use super::{Outcome, Report, run_on_fake_clock, run_telling, suite};
+use super::{Report, Stop, run_on_fake_clock, run_telling, suite};
 use storebench_engine::FakeClock;
 use storebench_engine::store::{
-    Capabilities, Description, FutureSession, Layout, Limit, LimitOptions, MemorySession, MemoryStore, Namespace,
-    OpError, OpKind, OwnedReply, Owner, Prepare, Reply, Request, Respond, Runtime, Session, SessionOptions, Slow,
-    SlowOptions, Store, StoreError, Token,
+    Capabilities, Description, FutureSession, Layout, Limit, MemorySession, MemoryStore, Namespace, OpError, OpKind,
+    OwnedReply, Owner, Prepare, Reply, Request, Respond, Runtime, Session, SessionOptions, Slow, SlowOptions, Store,
+    StoreError, Token,
 };
 
 fn assert_passes(store: &dyn storebench_engine::store::AnyStore) -> Report {
@@ -38,7 +38,7 @@ fn memory_conforms() {
     assert!(told.iter().map(|progress| progress.check).eq(report.rows.iter().map(|row| row.check)));
     assert!(told.iter().enumerate().all(|(i, progress)| progress.done == i && progress.of == told.len()));
     assert!(report.passed(), "{report}");
-    let unsupported = report.rows.iter().filter(|row| matches!(row.outcome, Outcome::NotSupported(_)));
+    let unsupported = report.rows.iter().filter(|row| matches!(row.outcome, Err(Stop::NotSupported(_))));
     let others: Vec<&str> = unsupported.map(|row| row.check).filter(|check| !is_of_others(check)).collect();
     assert!(
         others.is_empty(),
@@ -59,7 +59,7 @@ fn slow_memory_conforms() {
 
 #[test]
 fn limited_memory_conforms() {
-    assert_passes(&Limit::new(MemoryStore::new(), LimitOptions { rate_per_s: 100.0 }).unwrap());
+    assert_passes(&Limit::new(MemoryStore::new(), 100.0).unwrap());
 }
 
 /// A memory store behind futures, on a plain thread or a reactor.
@@ -300,7 +300,7 @@ fn what_is_not_supported_and_refused_is_told_apart() {
     let report = assert_passes(&NoCounters(MemoryStore::new()));
     for row in &report.rows {
         let about_counters = row.check.contains("counter") || is_of_others(row.check);
-        assert_eq!(about_counters, matches!(row.outcome, Outcome::NotSupported(_)), "{}\n{report}", row.check);
+        assert_eq!(about_counters, matches!(row.outcome, Err(Stop::NotSupported(_))), "{}\n{report}", row.check);
     }
     assert!(report.to_string().contains("not supported  counter"), "{report}");
 }
@@ -310,9 +310,9 @@ fn the_report_is_an_aligned_table() {
     let report = Report {
         store: "memory:".into(),
         rows: vec![
-            super::Row { check: "a: short", outcome: Outcome::Pass },
-            super::Row { check: "b: a longer one", outcome: Outcome::Fail("saw 2".into()) },
-            super::Row { check: "c", outcome: Outcome::NotSupported("touch".into()) },
+            super::Row { check: "a: short", outcome: Ok(()) },
+            super::Row { check: "b: a longer one", outcome: Err(Stop::Failed("saw 2".into())) },
+            super::Row { check: "c", outcome: Err(Stop::NotSupported("touch".into())) },
         ],
     };
     assert_eq!(

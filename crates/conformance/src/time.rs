@@ -25,10 +25,7 @@ impl Time {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        match self {
-            Self::Real => REAL.now_ns(),
-            Self::Fake(clock) => clock.now_ns(),
-        }
+        self.clock().now_ns()
     }
 
     /// Lets this much time pass.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Subject;
+use super::client::Client;
 use super::suite::{Check, Stop, ensure};
 use storebench_engine::store::{BatchBuf, BulkWrite, ErrorKind, Op, OpKind};
 
@@ -123,6 +124,15 @@ fn any_bytes(s: &Subject<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Stores a different document under each key, then reads them all.
+fn hold_each<K: AsRef<str>>(c: &mut Client, s: &Subject<'_>, keys: &[K]) -> Result<(), Stop> {
+    for (i, key) in keys.iter().enumerate() {
+        let body = json!({ "n": i }).to_string();
+        c.wrote(s.documents, Op::Upsert { key: key.as_ref(), body: body.as_bytes() })?;
+    }
+    keys.iter().enumerate().try_for_each(|(i, key)| c.holds(s.documents, key.as_ref(), &json!({ "n": i })))
+}
+
 fn key_lengths(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
     let longest = s.longest_key();
@@ -131,13 +141,7 @@ fn key_lengths(s: &Subject<'_>) -> Result<(), Stop> {
         let op = Op::Upsert { key: &"k".repeat(longest + 1), body: b"{}" };
         c.fails(ErrorKind::Refused, s.documents, op)?;
     }
-    for (i, key) in keys.iter().enumerate() {
-        c.wrote(s.documents, Op::Upsert { key, body: json!({ "n": i }).to_string().as_bytes() })?;
-    }
-    for (i, key) in keys.iter().enumerate() {
-        c.holds(s.documents, key, &json!({ "n": i }))?;
-    }
-    Ok(())
+    hold_each(&mut c, s, &keys)
 }
 
 fn extreme_keys(s: &Subject<'_>) -> Result<(), Stop> {
@@ -182,12 +186,7 @@ fn extreme_keys(s: &Subject<'_>) -> Result<(), Stop> {
 
 fn odd_keys(s: &Subject<'_>) -> Result<(), Stop> {
     let mut c = s.client()?;
-    for (i, key) in ODD_KEYS.iter().enumerate() {
-        c.wrote(s.documents, Op::Upsert { key, body: json!({ "n": i }).to_string().as_bytes() })?;
-    }
-    for (i, key) in ODD_KEYS.iter().enumerate() {
-        c.holds(s.documents, key, &json!({ "n": i }))?;
-    }
+    hold_each(&mut c, s, &ODD_KEYS)?;
     if s.can(OpKind::Delete) {
         for key in ODD_KEYS {
             c.wrote(s.documents, Op::Delete { key })?;
@@ -198,13 +197,5 @@ fn odd_keys(s: &Subject<'_>) -> Result<(), Stop> {
 }
 
 fn near_keys(s: &Subject<'_>) -> Result<(), Stop> {
-    let mut c = s.client()?;
-    let keys = ["key", "Key", "KEY", "key ", "ke\u{301}y", "k\u{e9}y"];
-    for (i, key) in keys.iter().enumerate() {
-        c.wrote(s.documents, Op::Upsert { key, body: json!({ "n": i }).to_string().as_bytes() })?;
-    }
-    for (i, key) in keys.iter().enumerate() {
-        c.holds(s.documents, key, &json!({ "n": i }))?;
-    }
-    Ok(())
+    hold_each(&mut s.client()?, s, &["key", "Key", "KEY", "key ", "ke\u{301}y", "k\u{e9}y"])
 }

@@ -181,15 +181,7 @@ impl History {
     }
 
     fn add(&mut self, line: Line) -> Result<(), String> {
-        let at = match self.positions.get(&line.key) {
-            Some(at) => *at,
-            None => {
-                self.positions.insert(line.key.clone(), self.keys.len());
-                self.keys.push((line.key.clone(), Register::default()));
-                self.keys.len() - 1
-            }
-        };
-        let register = &mut self.keys[at].1;
+        let register = self.register(&line.key);
         if let Some(initial) = &line.initial {
             if line.op.is_some() {
                 return Err("`initial` says what a key held before all operations; give it a line of its own".into());
@@ -236,13 +228,18 @@ impl History {
         Ok(())
     }
 
-    /// Adds an operation on a key whose values are numbers.
-    pub fn push(&mut self, key: &str, operation: Operation) {
-        let at = *self.positions.entry(key.to_owned()).or_insert_with(|| {
+    fn register(&mut self, key: &str) -> &mut Register {
+        let at = self.positions.get(key).copied().unwrap_or_else(|| {
+            self.positions.insert(key.to_owned(), self.keys.len());
             self.keys.push((key.to_owned(), Register::default()));
             self.keys.len() - 1
         });
-        self.keys[at].1.operations.push(operation);
+        &mut self.keys[at].1
+    }
+
+    /// Adds an operation on a key whose values are numbers.
+    pub fn push(&mut self, key: &str, operation: Operation) {
+        self.register(key).operations.push(operation);
     }
 
     /// Adds a key with all of its operations. `values` are the texts of its values as JSON, by number: the first one

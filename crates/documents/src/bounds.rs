@@ -23,7 +23,7 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
         plan.key_bound = bound.unwrap_or(0);
     }
     for position in 0..plans.len() {
-        let bound = segments_bound(plans, position, &plans[position].segments);
+        let bound = segments_bound(plans, position, &plans[position].segments, &keys);
         let plan = &plans[position];
         let most = plan.sizes.as_ref().map_or(0, Sizes::most).max(bound);
         if most > LARGEST {
@@ -51,16 +51,16 @@ pub(crate) fn bound_all(plans: &mut [Plan]) -> Result<(), DocumentError> {
     Ok(())
 }
 
-fn segments_bound(plans: &[Plan], position: usize, segments: &[Segment]) -> u64 {
+fn segments_bound(plans: &[Plan], position: usize, segments: &[Segment], keys: &[Option<u64>]) -> u64 {
     let of = |segment: &Segment| match segment {
         Segment::Literal(text) => text.len() as u64,
         Segment::Index => index_digits(&plans[position]),
         Segment::Version => VERSION_DIGITS,
-        Segment::Value(slot) => maker_bound(plans, position, &plans[position].slots[*slot].maker),
+        Segment::Value(slot) => maker_bound(plans, position, &plans[position].slots[*slot].maker, keys),
         Segment::Fill(_) => 0,
         Segment::Comma => 1,
         Segment::If(_, then, otherwise) => {
-            segments_bound(plans, position, then).max(segments_bound(plans, position, otherwise))
+            segments_bound(plans, position, then, keys).max(segments_bound(plans, position, otherwise, keys))
         }
     };
     segments.iter().map(of).fold(0, u64::saturating_add)
@@ -97,7 +97,7 @@ fn key_bound(
     let bound = match &plan.own {
         _ if plan.trace.is_some() => plan.trace.as_ref().map_or(0, |trace| trace.longest_key_bytes()),
         Some(own) if own.holds_keys() => own.longest_key,
-        _ => parts_bound_with(plans, position, &plan.key, keys),
+        _ => parts_bound(plans, position, &plan.key, keys),
     };
     keys[position] = Some(bound);
     Ok(bound)
@@ -123,18 +123,15 @@ fn maker_refers(plan: &Plan, maker: &Maker, needed: &mut Vec<usize>) {
     }
 }
 
-fn maker_bound(plans: &[Plan], position: usize, maker: &Maker) -> u64 {
-    let keys: Vec<Option<u64>> = plans.iter().map(|p| Some(p.key_bound)).collect();
-    maker_bound_with(plans, position, maker, &keys)
+/// The bound of a key within a document. Keys of the user's own documents may need escapes. The bounds of other keys
+/// include their escapes.
+fn escaped_bound(plans: &[Plan], target: usize, keys: &[Option<u64>]) -> u64 {
+    let bound = keys[target].unwrap_or(0);
+    if plans[target].own.is_some() { bound.saturating_mul(6) } else { bound }
 }
 
-fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Option<u64>]) -> u64 {
+fn parts_bound(plans: &[Plan], position: usize, parts: &[Part], keys: &[Option<u64>]) -> u64 {
     let plan = &plans[position];
-    let key = |target: usize| {
-        let bound = keys[target].unwrap_or(0);
-        // Keys of the user's own documents may need escapes. The bounds of other keys include their escapes.
-        if plans[target].own.is_some() { bound.saturating_mul(6) } else { bound }
-    };
     parts
         .iter()
         .map(|part| match part {
@@ -148,10 +145,10 @@ fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Opt
                 let parents = plan.relation.as_ref().map_or(0, |r| plans[r.parent_collection].count.saturating_sub(1));
                 digits_of(parents).max(*width as u64)
             }
-            Part::ParentKey => plan.relation.as_ref().map_or(0, |r| key(r.parent_collection)),
+            Part::ParentKey => plan.relation.as_ref().map_or(0, |r| escaped_bound(plans, r.parent_collection, keys)),
             Part::Uuid => 36,
             Part::Slot { slot, width } => {
-                maker_bound_with(plans, position, &plan.slots[*slot].maker, keys).max(*width as u64 + 1)
+                maker_bound(plans, position, &plan.slots[*slot].maker, keys).max(*width as u64 + 1)
             }
             Part::Own(_) => plan.own.as_ref().map_or(0, |own| own.longest_key),
         })
@@ -159,15 +156,15 @@ fn parts_bound_with(plans: &[Plan], position: usize, parts: &[Part], keys: &[Opt
 }
 
 fn json_bound(plans: &[Plan], position: usize, json: &Json, keys: &[Option<u64>]) -> u64 {
-    maker_bound_with(plans, position, &json.of, keys).saturating_add(if json.quoted { 2 } else { 0 })
+    maker_bound(plans, position, &json.of, keys).saturating_add(if json.quoted { 2 } else { 0 })
 }
 
-fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Option<u64>]) -> u64 {
+fn maker_bound(plans: &[Plan], position: usize, maker: &Maker, keys: &[Option<u64>]) -> u64 {
     let plan = &plans[position];
     let text = |bound: &dyn Fn(&super::corpus::Corpus) -> u64| plan.corpus.as_ref().map_or(0, |c| bound(c));
     let signed = |n: i64| digits_of(n.unsigned_abs()) + u64::from(n < 0);
     match maker {
-        Maker::Template(parts) => parts_bound_with(plans, position, parts, keys),
+        Maker::Template(parts) => parts_bound(plans, position, parts, keys),
         Maker::Words(_, most) => text(&|c| c.words_bound(*most)),
         Maker::Sentences(_, most) | Maker::Lines(_, most) => text(&|c| c.units_bound(*most)),
         Maker::Text(lengths) => lengths.max().unsigned_abs(),
@@ -182,7 +179,7 @@ fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Opti
         Maker::Choice(all) => all.iter().map(|(text, _)| text.len() as u64).max().unwrap_or(0),
         Maker::Bool(_) => 5,
         Maker::List { open, close, of, length } => {
-            let one = maker_bound_with(plans, position, of, keys) + (open.len() + close.len()) as u64 + 1;
+            let one = maker_bound(plans, position, of, keys) + (open.len() + close.len()) as u64 + 1;
             one.saturating_mul(length.max().unsigned_abs()).saturating_add(2)
         }
         // Braces, and for each member a comma and quotes.
@@ -194,12 +191,9 @@ fn maker_bound_with(plans: &[Plan], position: usize, maker: &Maker, keys: &[Opti
         Maker::Nullable(_, json) => json_bound(plans, position, json, keys).max(4),
         Maker::Distinct(distinct) => {
             let letters = distinct.code.as_ref().map_or(0, |code| code.letters() as u64);
-            maker_bound_with(plans, position, &distinct.of, keys).max(letters)
+            maker_bound(plans, position, &distinct.of, keys).max(letters)
         }
-        Maker::Ref { target, .. } => {
-            let bound = keys[*target].unwrap_or(0);
-            if plans[*target].own.is_some() { bound.saturating_mul(6) } else { bound }
-        }
+        Maker::Ref { target, .. } => escaped_bound(plans, *target, keys),
         Maker::Bytes(_, most) => most.div_ceil(3).saturating_mul(4),
         Maker::Id(IdKind::Uuid, _) => 36,
         Maker::Id(IdKind::Hex, _) => 24,

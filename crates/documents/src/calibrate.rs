@@ -4,8 +4,9 @@ use std::io::Write;
 
 use super::catalog::{Calibration, Compression};
 use super::error::DocumentError;
+use super::generate::Scope;
 use super::mixture::{Characters, Mixture};
-use super::plan::{Plan, Scope, Segment};
+use super::plan::{Plan, Segment};
 
 /// Stores compress pages of about this size.
 const PAGE: usize = 32 << 10;
@@ -17,11 +18,10 @@ const PAGES_IN_A_ROW: usize = 2;
 /// Bisection steps: the share is found to within 2^-14.
 const STEPS: u32 = 14;
 
-/// Appends documents until `bytes` are written or the collection ends. Returns how many.
-fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Vec<u8>) -> u64 {
+/// Appends documents from this one on, until `bytes` are written or the collection ends.
+fn append(plans: &[Plan], position: usize, mut index: u64, bytes: usize, out: &mut Vec<u8>) {
     let plan = &plans[position];
     let end = out.len() + bytes;
-    let mut index = from;
     while out.len() < end && index < plan.count {
         let before = out.len();
         Scope::new(plans, position, index, 0, plan.related).write_document(out);
@@ -30,7 +30,6 @@ fn append(plans: &[Plan], position: usize, from: u64, bytes: usize, out: &mut Ve
             break;
         }
     }
-    index - from
 }
 
 /// Full pages from places spread over the collection. Returns one partial page if the collection is smaller than a
@@ -72,13 +71,11 @@ fn ratio_of(plans: &mut [Plan], position: usize, share: f64, characters: &Charac
     page_ratio(&pages(plans, position, PAGES))
 }
 
-/// Sets the mixture of a collection so that its pages compress to `target`. With `known`, uses what an earlier run
-/// found.
+/// Sets the mixture of a collection so that its pages compress to `target`.
 pub(crate) fn calibrate(
     plans: &mut [Plan],
     position: usize,
     target: f64,
-    known: Option<&Calibration>,
     path: &str,
 ) -> Result<Calibration, DocumentError> {
     let plan = &plans[position];
@@ -89,11 +86,6 @@ pub(crate) fn calibrate(
             path,
             "there is no text to calibrate; add `size`, or a field such as { text = \"500B\" } that is not part of a key or index",
         ));
-    }
-    if let Some(known) = known.filter(|known| (known.target - target).abs() < 1e-9) {
-        let characters = if known.characters == "utf8-pairs" { Characters::utf8_pairs() } else { Characters::Ascii };
-        plans[position].mixture = Some(Mixture { share: known.share, characters });
-        return Ok(known.clone());
     }
     let pairs = Characters::utf8_pairs();
     let least = ratio_of(plans, position, 0.0, &Characters::Ascii);

@@ -14,7 +14,8 @@ use super::check;
 use super::compile;
 use super::error::{DocumentError, Mismatch};
 use super::escape;
-use super::plan::{self, Part, Plan, Scope};
+use super::generate::{self, Scope};
+use super::plan::{Maker, Part, Plan};
 use super::sampled::{self, Sampled};
 use super::trace::Trace;
 use storebench_study::workload::{Body, Collection};
@@ -30,12 +31,10 @@ pub struct CatalogOptions<'a> {
     pub base_dir: &'a Path,
     /// An existing directory for the index files of `from`. They must exist as long as the catalog.
     pub scratch_dir: &'a Path,
-    /// What an earlier run found by search, so that identical bytes can be generated without searching again.
-    pub frozen: Option<&'a Frozen>,
 }
 
-/// What compiling found by search or read from files, by collection. A run stores it in its manifest. Another run that
-/// gets it generates the same bytes, or fails if a file has changed.
+/// What compiling found by search or read from files, by collection. A run stores it, so that others can tell whether
+/// they generate the same bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -76,12 +75,15 @@ pub struct FileFacts {
     /// Bytes used (uncompressed, without line ends).
     pub bytes: u64,
     /// Invalid lines that were skipped.
-    #[serde(default)]
     pub skipped: u64,
-    /// xxh3 of the bytes used, in hexadecimal: the text of `text_file`, or the lines of `from`. Missing for `from` in
-    /// runs of early versions.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// xxh3 of the bytes used, in hexadecimal: the text of `text_file`, or the lines of `from`.
     pub xxh3: String,
+}
+
+impl FileFacts {
+    pub(crate) fn new(bytes: u64, skipped: u64, xxh3: u64) -> Self {
+        Self { bytes, skipped, xxh3: format!("{xxh3:016x}") }
+    }
 }
 
 /// How text was calibrated to compress to the target ratio.
@@ -237,7 +239,7 @@ impl Documents {
         if let (Some(sampled), None) = (&self.sampled, &self.plan().trace) {
             return out.extend_from_slice(sampled.key(index).as_bytes());
         }
-        plan::write_key(&self.plans, self.position, index, out);
+        generate::write_key(&self.plans, self.position, index, out);
     }
 
     /// The maximum length of a key in bytes, for stores that limit it. Includes room for ten times as many documents as
@@ -284,11 +286,11 @@ impl Documents {
 
     /// Whether a generated field may be a list or an object.
     pub(crate) fn is_composite(&self, field: &str) -> bool {
-        fn is_composite(maker: &plan::Maker) -> bool {
+        fn is_composite(maker: &Maker) -> bool {
             match maker {
-                plan::Maker::List { .. } | plan::Maker::Object(_) => true,
-                plan::Maker::Nullable(_, json) => is_composite(&json.of),
-                plan::Maker::Any(all) => all.iter().any(|(json, _)| is_composite(&json.of)),
+                Maker::List { .. } | Maker::Object(_) => true,
+                Maker::Nullable(_, json) => is_composite(&json.of),
+                Maker::Any(all) => all.iter().any(|(json, _)| is_composite(&json.of)),
                 _ => false,
             }
         }
@@ -324,7 +326,7 @@ impl Documents {
             return out.extend_from_slice(sampled::prefix_of(key, upto).as_bytes());
         }
         if let Some(sampled) = &self.sampled {
-            return out.extend_from_slice(sampled.key_prefix(index, upto).as_bytes());
+            return out.extend_from_slice(sampled::prefix_of(sampled.key(index), upto).as_bytes());
         }
         let plan = self.plan();
         let named = |wanted: &str| plan.key.iter().position(|p| compile::part_name(plan, p) == Some(wanted));

@@ -56,17 +56,13 @@ pub(crate) fn compile(
     for position in 0..plans.len() {
         let (name, collection) = collections.get_index(position).expect("one plan for each collection");
         let path = format!("collections.{name}");
-        let known = options.frozen.and_then(|f| f.collections.get(name));
         if collection.from.is_some() || collection.existing.is_some() {
             continue;
         }
         let context = Context { collections, plans: &plans };
         let made = fields::compile(&context, position, &path)?;
-        let sizes = collection
-            .size
-            .as_ref()
-            .map(|s| Sizes::new(s, options.base_dir, &format!("{path}.size"), known.map(|k| &k.sizes[..])))
-            .transpose()?;
+        let sizes =
+            collection.size.as_ref().map(|s| Sizes::new(s, options.base_dir, &format!("{path}.size"))).transpose()?;
         let corpus = made.needs_text.then(|| corpora.get(collection, &path)).transpose()?;
         let recorded = traces[position].as_ref().and_then(Sizes::recorded);
         let sizes = match recorded.filter(|_| is_recorded(collection)) {
@@ -86,8 +82,7 @@ pub(crate) fn compile(
     let mut frozen = Frozen::default();
     for position in 0..plans.len() {
         let (name, collection) = collections.get_index(position).expect("one plan for each collection");
-        let known = options.frozen.and_then(|f| f.collections.get(name));
-        let found = freeze(collection, &mut plans, position, known, &format!("collections.{name}"))?;
+        let found = freeze(collection, &mut plans, position, &format!("collections.{name}"))?;
         frozen.collections.insert(name.clone(), found);
     }
     Ok((plans, frozen))
@@ -141,109 +136,40 @@ fn with_recorded_sizes(
     Some(all)
 }
 
-/// Calibrates, and compares files with their state in the frozen run.
+/// Calibrates, and gathers what compiling found.
 fn freeze(
     collection: &Collection,
     plans: &mut [Plan],
     position: usize,
-    known: Option<&FrozenCollection>,
     path: &str,
 ) -> Result<FrozenCollection, DocumentError> {
     let calibration = match collection.compress_to {
-        Some(target) => {
-            let known = known.and_then(|k| k.calibration.as_ref());
-            Some(calibrate::calibrate(plans, position, target, known, &format!("{path}.compress_to"))?)
-        }
+        Some(target) => Some(calibrate::calibrate(plans, position, target, &format!("{path}.compress_to"))?),
         None => None,
     };
     let plan = &plans[position];
-    let found = FrozenCollection {
+    let text = plan.corpus.as_ref().filter(|_| collection.text_file.is_some());
+    Ok(FrozenCollection {
         count: plan.count,
         calibration,
         sizes: match &plan.sizes {
             Some(Sizes::Quantiles(all)) => all.clone(),
             _ => Vec::new(),
         },
-        text: plan.corpus.as_ref().filter(|_| collection.text_file.is_some()).map(|corpus| FileFacts {
-            bytes: corpus.bytes(),
-            skipped: 0,
-            xxh3: format!("{:016x}", corpus.hash()),
-        }),
-        from: plan.own.as_ref().map(|own| FileFacts {
-            bytes: own.bytes,
-            skipped: own.skipped,
-            xxh3: format!("{:016x}", own.hash),
-        }),
+        text: text.map(|corpus| FileFacts::new(corpus.bytes(), 0, corpus.hash())),
+        from: plan.own.as_ref().map(|own| FileFacts::new(own.bytes, own.skipped, own.hash)),
         trace: plan.trace.as_ref().map(|trace| trace.facts().clone()),
-    };
-    if let Some(known) = known {
-        let files = [
-            ("text_file", &known.text, &found.text),
-            ("from", &known.from, &found.from),
-            ("trace", &known.trace, &found.trace),
-        ];
-        for (key, then, now) in files {
-            if then != now {
-                return Err(DocumentError::new(
-                    format!("{path}.{key}"),
-                    "the file differs from the one that the earlier run used; restore that file, or start a new run",
-                ));
-            }
-        }
-        if known.count != found.count {
-            return Err(DocumentError::new(
-                path,
-                format!(
-                    "there are {} documents but the earlier run had {}; use the same study, scale and files",
-                    Count(found.count),
-                    Count(known.count)
-                ),
-            ));
-        }
-    }
-    Ok(found)
+    })
 }
 
 pub(crate) fn empty_plan(name: &str, collection: &Collection, seed: u64) -> Plan {
-    Plan {
-        name: name.to_owned(),
-        seed,
-        count: 0,
-        body: collection.body,
-        key: Vec::new(),
-        key_related: false,
-        key_plain: false,
-        related: false,
-        segments: Vec::new(),
-        slots: Vec::new(),
-        fills: 0,
-        fixed_tail: None,
-        sizes: None,
-        trace: None,
-        corpus: None,
-        mixture: None,
-        relation: None,
-        own: None,
-        key_bound: 0,
-        existing: collection.existing.is_some(),
-    }
+    let (body, existing) = (collection.body, collection.existing.is_some());
+    Plan { name: name.to_owned(), seed, body, existing, ..Plan::default() }
 }
 
 /// Rejects options that exclude each other.
 fn refuse_contradictions(collection: &Collection, path: &str) -> Result<(), DocumentError> {
-    let given = |key: &str| match key {
-        "count" => collection.count.is_some(),
-        "fields" => !collection.fields.is_empty(),
-        "size" => collection.size.is_some(),
-        "compress_to" => collection.compress_to.is_some(),
-        "text_file" => collection.text_file.is_some(),
-        "per" => collection.per.is_some(),
-        "index" => !collection.index.is_empty(),
-        "from" => collection.from.is_some(),
-        "key" => collection.key.is_some(),
-        _ => false,
-    };
-    let refuse = |keys: &[&str], reason: &str| match keys.iter().find(|key| given(key)) {
+    let refuse = |keys: &[&str], reason: &str| match collection.given(keys).next() {
         Some(key) => Err(DocumentError::new(format!("{path}.{key}"), format!("`{key}` {reason}"))),
         None => Ok(()),
     };

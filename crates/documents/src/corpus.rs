@@ -55,21 +55,14 @@ impl Corpus {
 
     /// The lines of a text file, without blank lines.
     pub(crate) fn file(file: &Path, path: &str, seed: u64) -> Result<Self, DocumentError> {
-        let mut reader = LineReader::open(file).map_err(|e| {
-            DocumentError::in_file(path, file.to_owned(), None, &format!("cannot be opened: {e}; check the path"))
-        })?;
+        let wrong = |line: Option<u64>, message: &str| DocumentError::in_file(path, file.to_owned(), line, message);
+        let mut reader =
+            LineReader::open(file).map_err(|e| wrong(None, &format!("cannot be opened: {e}; check the path")))?;
         let (mut text, mut starts) = (Vec::new(), vec![0]);
         let mut line = Vec::new();
-        while reader.next(&mut line).map_err(|e| {
-            DocumentError::in_file(path, file.to_owned(), Some(reader.line()), &format!("cannot be read: {e}"))
-        })? {
+        while reader.next(&mut line).map_err(|e| wrong(Some(reader.line()), &format!("cannot be read: {e}")))? {
             let content = std::str::from_utf8(&line).map_err(|_| {
-                DocumentError::in_file(
-                    path,
-                    file.to_owned(),
-                    Some(reader.line()),
-                    "is not UTF-8; convert the file, for example with `iconv -t UTF-8`",
-                )
+                wrong(Some(reader.line()), "is not UTF-8; convert the file, for example with `iconv -t UTF-8`")
             })?;
             let content = content.trim();
             if content.is_empty() {
@@ -82,16 +75,12 @@ impl Corpus {
             starts.push(text.len() as u32);
         }
         if text.len() < 2 * PIECE {
-            return Err(DocumentError::in_file(
-                path,
-                file.to_owned(),
-                None,
-                &format!(
-                    "has {} bytes of text; at least {} are needed to generate different documents",
-                    text.len(),
-                    2 * PIECE
-                ),
-            ));
+            let why = format!(
+                "has {} bytes of text; at least {} are needed to generate different documents",
+                text.len(),
+                2 * PIECE
+            );
+            return Err(wrong(None, &why));
         }
         let cuts = (!text.is_ascii() || text.contains(&b'\\')).then(|| cut_places(&text));
         Ok(Self::finish(text, starts, cuts, vocabulary(seed), true))

@@ -1,6 +1,5 @@
 //! What can be wrong with a description of documents, and with a document read back.
 
-use std::fmt;
 use std::path::PathBuf;
 
 /// Why the collections of a study cannot be compiled. `path` is the place in the study, to which the caller can add
@@ -50,19 +49,22 @@ pub(crate) fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>)
 }
 
 /// How a document that was read back differs from every version of the expected document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// It is not JSON (or, in a collection of counters, not an integer).
+    #[error("it cannot be read: {reason}")]
     Malformed {
         /// The parser's message.
         reason: String,
     },
     /// It carries no marker: Storebench did not write it.
+    #[error("it has no Storebench marker: {saw}")]
     NotMadeHere {
         /// The beginning of what was read.
         saw: String,
     },
     /// It is another document of this collection.
+    #[error("expected document {expected}, but it is document {saw}")]
     WrongDocument {
         /// The index it should have.
         expected: u64,
@@ -70,6 +72,7 @@ pub enum Mismatch {
         saw: u64,
     },
     /// A field differs; both values are cut to about 80 characters.
+    #[error("`{field}` should be {expected} but is {saw}")]
     Field {
         /// Path of the field, or `document` for bytes.
         field: String,
@@ -79,21 +82,6 @@ pub enum Mismatch {
         saw: String,
     },
 }
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed { reason } => write!(f, "it cannot be read: {reason}"),
-            Self::NotMadeHere { saw } => write!(f, "it has no Storebench marker: {saw}"),
-            Self::WrongDocument { expected, saw } => {
-                write!(f, "expected document {expected}, but it is document {saw}")
-            }
-            Self::Field { field, expected, saw } => write!(f, "`{field}` should be {expected} but is {saw}"),
-        }
-    }
-}
-
-impl std::error::Error for Mismatch {}
 
 /// The first 80 characters of a text.
 pub(crate) fn cut(text: &str) -> String {

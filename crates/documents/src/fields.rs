@@ -57,7 +57,7 @@ pub(crate) fn compile(context: &Context<'_>, position: usize, path: &str) -> Res
     let key_path = format!("{path}.key");
     let pieces = template::parse(&key_template(collection), &key_path)?;
     builder.refuse_cycles()?;
-    builder.pin(&pieces)?;
+    builder.pin(&pieces);
     for (i, fields) in collection.index.iter().enumerate() {
         builder.pin_index(fields, &format!("{path}.index.{i}"), &all)?;
     }
@@ -89,11 +89,9 @@ pub(crate) fn compile(context: &Context<'_>, position: usize, path: &str) -> Res
         }
         Body::Counter => literal(&mut segments, b"0"),
     }
-    let related = |parts: &[Part]| parts_related(parts, &slots);
-    let key_related = related(&key);
     Ok(Compiled {
         related: slots.iter().any(|s| maker_related(&s.maker, &slots)),
-        key_related,
+        key_related: parts_related(&key, &slots),
         needs_text: builder.needs_text,
         segments,
         slots,

@@ -8,7 +8,7 @@
 //! - `random`: seeded streams and the scattering permutation
 //! - `corpus`, `mixture`: text, plain and of calibrated compressibility
 //! - `template`, `naming`, `fields`, `compile`, `bounds`: from the study to a plan
-//! - `plan`, `numbers`, `escape`, `picker`, `size`: generating a document
+//! - `plan`, `generate`, `numbers`, `escape`, `picker`, `size`: generating a document
 //! - `relation`, `shares`: maps children to parents and back by arithmetic, and says how many children each parent has
 //! - `own`, `reader`: the user's own documents
 //! - `parameters`: values of a query's parameters
@@ -35,6 +35,7 @@ mod error;
 mod escape;
 mod fields;
 pub mod foreign;
+mod generate;
 pub mod infer;
 pub mod json;
 pub mod keys;

@@ -10,6 +10,8 @@ use super::random::Rng;
 /// Number of printable ASCII characters that JSON does not escape: 95 without `"` and `\`.
 pub(crate) const ASCII: usize = 93;
 const PAIRS: usize = 8_192;
+/// The alphabet of base64 (RFC 4648).
+pub(crate) const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The characters that random text is made of.
 #[derive(Debug, Clone)]
@@ -85,15 +87,21 @@ fn write_blocks(mut n: usize, out: &mut Vec<u8>, mut block: impl FnMut() -> [u8;
     }
 }
 
+/// Appends `n` random bytes, each made into a character.
 #[inline]
-fn write_ascii(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
+fn write_characters(n: usize, rng: &mut Rng, out: &mut Vec<u8>, character: impl Fn(u8) -> u8) {
     write_blocks(n, out, || {
         let mut block = random_block(rng);
         for byte in &mut block {
-            *byte = ascii_character(((u16::from(*byte) * ASCII as u16) >> 8) as u8);
+            *byte = character(*byte);
         }
         block
     });
+}
+
+#[inline]
+fn write_ascii(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
+    write_characters(n, rng, out, |byte| ascii_character(((u16::from(byte) * ASCII as u16) >> 8) as u8));
 }
 
 #[inline]
@@ -111,14 +119,7 @@ fn write_pairs(table: &[[u8; 2]; PAIRS], n: usize, rng: &mut Rng, out: &mut Vec<
 /// Appends `n` random characters of the base64 alphabet.
 #[inline]
 pub(crate) fn write_base64(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    write_blocks(n, out, || {
-        let mut block = random_block(rng);
-        for byte in &mut block {
-            *byte = ALPHABET[usize::from(*byte & 63)];
-        }
-        block
-    });
+    write_characters(n, rng, out, |byte| BASE64[usize::from(byte & 63)]);
 }
 
 impl Mixture {

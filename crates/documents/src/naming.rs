@@ -63,7 +63,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn pin(&mut self, pieces: &[Piece]) -> Result<(), DocumentError> {
+    pub(super) fn pin(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             if let Piece::Name { name, .. } = piece
                 && !is_built_in(name)
@@ -72,7 +72,6 @@ impl Builder<'_> {
                 self.pin_leaf(at);
             }
         }
-        Ok(())
     }
 
     pub(super) fn pin_index(

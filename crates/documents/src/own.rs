@@ -381,23 +381,5 @@ impl<'de> Visitor<'de> for Wanted<'_> {
 }
 
 /// A field's name, borrowed if it contains no escape.
-struct Name<'a>(std::borrow::Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = Name<'de>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a name")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(text.into()))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name(text.to_owned().into()))
-            }
-        }
-        deserializer.deserialize_str(V)
-    }
-}
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);

@@ -81,7 +81,7 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::fit::{chi_square_z, even};
+    use crate::keys::fit::{chi_square_z, even, kolmogorov_smirnov};
 
     /// Documents and keys depend on these numbers: if one changes, every database that was loaded before differs from
     /// what would be generated now.
@@ -163,5 +163,20 @@ mod tests {
             assert!((31.5..32.5).contains(&mean), "{mean}");
         }
         assert_ne!(mix64(1, 2), mix64(2, 1));
+    }
+
+    #[test]
+    fn the_tests_tell_a_wrong_law_from_a_right_one() {
+        let mut rng = Rng::new(5);
+        let mut counts = vec![0; 10];
+        for _ in 0..100_000 {
+            counts[rng.below(10) as usize] += 1;
+        }
+        assert!(chi_square_z(&counts, &even(10)).abs() < 3.7);
+        let tilted: Vec<f64> = (0..10).map(|i| 0.1 + (f64::from(i) - 4.5) * 0.002).collect();
+        assert!(chi_square_z(&counts, &tilted) > 5.0);
+        let mut samples: Vec<f64> = (0..10_000).map(|_| rng.unit()).collect();
+        assert!(kolmogorov_smirnov(&mut samples, |x| x) < 1.95);
+        assert!(kolmogorov_smirnov(&mut samples, |x| x.powf(1.1)) > 1.95);
     }
 }

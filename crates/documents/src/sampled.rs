@@ -67,15 +67,10 @@ impl Sampled {
         let at = u128::from(index) * values.len() as u128 / u128::from(self.count().max(1));
         values.get((at as usize).min(values.len() - 1)).cloned()
     }
-
-    /// The key up to and including the last occurrence of `upto`; without `upto`, up to and including the last
-    /// character that is neither a letter nor a digit. The whole key if there is none.
-    pub(super) fn key_prefix(&self, index: u64, upto: Option<&str>) -> &str {
-        prefix_of(self.key(index), upto)
-    }
 }
 
-/// See [`Sampled::key_prefix`].
+/// The key up to and including the last occurrence of `upto`; without `upto`, up to and including the last character that
+/// is neither a letter nor a digit. The whole key if there is none.
 pub(super) fn prefix_of<'k>(key: &'k str, upto: Option<&str>) -> &'k str {
     let end = match upto {
         Some(text) => key.rfind(text).map(|at| at + text.len()),
@@ -94,9 +89,9 @@ mod tests {
         let mut sampled = Sampled::new(keys.map(str::to_owned));
         assert_eq!(sampled.count(), 4);
         assert_eq!([0, 1, 2, 3, 4].map(|i| sampled.key(i)), ["user/7/a", "user/7/b", "заказ:9", "plain", ""]);
-        assert_eq!([0, 2, 3].map(|i| sampled.key_prefix(i, None)), ["user/7/", "заказ:", "plain"]);
-        assert_eq!(sampled.key_prefix(0, Some("user/")), "user/");
-        assert_eq!(sampled.key_prefix(3, Some("/")), "plain");
+        assert_eq!([0, 2, 3].map(|i| prefix_of(sampled.key(i), None)), ["user/7/", "заказ:", "plain"]);
+        assert_eq!(prefix_of(sampled.key(0), Some("user/")), "user/");
+        assert_eq!(prefix_of(sampled.key(3), Some("/")), "plain");
         assert_eq!(sampled.value(0, "city"), None);
         sampled.set_values("city", vec!["Lima".into(), "Oslo".into()]);
         assert_eq!([0, 1, 2, 3].map(|i| sampled.value(i, "city").unwrap()), ["Lima", "Lima", "Oslo", "Oslo"]);

@@ -35,17 +35,13 @@ pub(crate) enum Sizes {
 }
 
 impl Sizes {
-    /// `known` are the quantiles found by an earlier run.
-    pub(crate) fn new(size: &Size, base: &Path, path: &str, known: Option<&[u64]>) -> Result<Self, DocumentError> {
+    pub(crate) fn new(size: &Size, base: &Path, path: &str) -> Result<Self, DocumentError> {
         Ok(match size {
             Size::Uniform(range) => Self::Uniform(range.min.bytes(), range.max.bytes()),
             Size::Lognormal { median, sigma, min, max } => {
                 Self::Lognormal { median: median.bytes() as f64, sigma: *sigma, min: min.bytes(), max: max.bytes() }
             }
-            Size::Like(file) => Self::Quantiles(match known.filter(|k| !k.is_empty()) {
-                Some(known) => known.to_vec(),
-                None => quantiles(&base.join(file), path)?,
-            }),
+            Size::Like(file) => Self::Quantiles(quantiles(&base.join(file), path)?),
         })
     }
 
@@ -267,7 +263,7 @@ mod tests {
             (0..5_000).map(|i| "x".repeat(if i % 5 == 0 { 2_000 } else { 100 + i % 7 }) + "\n").collect();
         std::fs::write(&file, lines).unwrap();
         let size = Size::Like("sample.jsonl".into());
-        let sizes = Sizes::new(&size, dir.path(), "p", None).unwrap();
+        let sizes = Sizes::new(&size, dir.path(), "p").unwrap();
         let Sizes::Quantiles(all) = &sizes else { panic!("quantiles") };
         assert_eq!(all.len(), 1_024);
         let drawn = draw(&sizes, 20_000);

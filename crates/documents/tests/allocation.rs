@@ -59,7 +59,7 @@ fields = { user = "{parent.key}", title = { choice = ["a\"b"] }, like = { ref = 
 "#,
     )
     .unwrap();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: dir.path(), scratch_dir: dir.path(), frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: dir.path(), scratch_dir: dir.path() };
     let catalog = Catalog::compile(&study.collections, &options).unwrap();
     let mut out = Vec::with_capacity(64 << 20);
     for documents in catalog.iter() {

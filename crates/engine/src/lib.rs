@@ -10,10 +10,4 @@ pub mod measure;
 mod phase;
 pub mod store;
 
-pub use phase::{
-    Amount, Ask, AskedQuery, Begin, Calibrated, Caller, Clock, Companion, ComparedAnswers, CopyPlan,
-    DEFAULT_LOAD_BATCH, Event, Explained, FakeClock, Fit, Followed, Guarantees, Lack, Member, Observer, Outbox,
-    OwnIndex, PhaseContext, PhasePlan, RealClock, Recipe, ResolvedPhase, Rows, Snapshot, Stop, StudyPart, Unsupported,
-    Watch, WorkerJob, WorkerReport, Written, calibrate, canonical, drive, example_requests, explain_queries, run_phase,
-    with_one_waker,
-};
+pub use phase::*;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use storebench_machine::clock_state;
+use storebench_machine::{clock_state, mount_of};
 use storebench_results::environment::{Disk, Environment, host_of, is_loopback};
 
 /// Describes this machine and the file systems of these paths. Never fails.
@@ -52,26 +52,10 @@ fn disk_below(path: &Path) -> Disk {
         disk.total_bytes = Some(stat.f_blocks.saturating_mul(stat.f_frsize));
         disk.free_bytes = Some(stat.f_bavail.saturating_mul(stat.f_frsize));
     }
-    // Fields of a line: id, parent, major:minor, root, mount point, options, optional fields
-    // that end with `-`, type, source (proc_pid_mountinfo(5)).
-    let mounts = read("/proc/self/mountinfo").unwrap_or_default();
-    let best = mounts
-        .lines()
-        .filter_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let left: Vec<&str> = left.split(' ').collect();
-            let mut right = right.split(' ');
-            let point = left.get(4)?.replace("\\040", " ");
-            existing
-                .starts_with(&point)
-                .then(|| (point.len(), left.get(2).copied().unwrap_or_default(), right.next(), right.next()))
-        })
-        // Of several mounts at one point, the last one counts.
-        .max_by_key(|(length, ..)| *length);
-    if let Some((_, numbers, kind, source)) = best {
-        disk.filesystem = kind.map(str::to_owned);
-        disk.device = source.map(str::to_owned);
-        let queue = |up: &str| read(&format!("/sys/dev/block/{numbers}{up}/queue/rotational"));
+    if let Some(mount) = mount_of(&existing) {
+        disk.filesystem = Some(mount.kind);
+        disk.device = Some(mount.source.display().to_string());
+        let queue = |up: &str| read(&format!("/sys/dev/block/{}{up}/queue/rotational", mount.device));
         disk.rotational = queue("").or_else(|| queue("/..")).map(|text| text == "1");
     }
     disk

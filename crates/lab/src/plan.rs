@@ -1,6 +1,6 @@
 //! Describes what a run would do, trial by trial, without touching anything.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use storebench_documents::schedule::Rate;
@@ -41,25 +41,17 @@ pub struct Outline<'a> {
 /// configurations differ, their values say so.
 pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
     // A configuration appears once for each host on which it takes turns.
-    let mut names: Vec<String> = Vec::new();
-    let configurations: &Vec<Outline<'_>> =
-        &all.iter().copied().filter(|configuration| first_seen(&mut names, configuration.request)).collect();
-    let mut known: Vec<(*const Catalog, Vec<PlannedCollection>)> = Vec::new();
-    let mut collections_of = |configuration: &ConfigurationRequest| {
-        let catalog = &configuration.documents.catalog;
-        let at = Arc::as_ptr(catalog);
-        if let Some((_, of)) = known.iter().find(|(other, _)| *other == at) {
-            return of.clone();
-        }
-        let of: Vec<PlannedCollection> = catalog.iter().map(|d| plan_collection(&configuration.study, d)).collect();
-        known.push((at, of.clone()));
-        of
-    };
+    let mut names = HashSet::new();
+    let mut is_first = |of: &ConfigurationRequest| of.host.is_none() || names.insert(of.name());
+    let configurations: &Vec<Outline<'_>> = &all.iter().copied().filter(|of| is_first(of.request)).collect();
+    let mut known: HashMap<*const Catalog, Vec<PlannedCollection>> = HashMap::new();
     // Phases and documents are told as the study has them, if some store runs all of it.
     let whole = configurations.iter().position(|of| of.request.left_out.is_empty()).unwrap_or(0);
     let (mut planned, mut first) = (Vec::with_capacity(configurations.len()), None);
     for (position, Outline { request, description }) in configurations.iter().enumerate() {
-        let collections = collections_of(request);
+        let catalog = &request.documents.catalog;
+        let planned_collections = || catalog.iter().map(|d| plan_collection(&request.study, d)).collect();
+        let collections = known.entry(Arc::as_ptr(catalog)).or_insert_with(planned_collections).clone();
         let phases: Vec<PlannedPhase> = request
             .study
             .phases
@@ -81,11 +73,12 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
         }
     }
     let (collections, phases, scale) = first.unwrap_or_else(|| (Vec::new(), Vec::new(), 1.0));
-    let mut trials = plan_trials(study, &planned, &load_groups(study, configurations));
+    let groups = load_groups(study, configurations);
+    let mut trials = plan_trials(study, &planned, &groups);
     if !study.hosts.is_empty() {
         take_turns(study, all, &mut trials);
     }
-    let mut estimate = estimate_of_run(study, &planned, &load_groups(study, configurations));
+    let mut estimate = estimate_of_run(study, &planned, &groups);
     estimate.files_bytes = files_bytes(configurations);
     Plan {
         title: redact(&study.title),
@@ -288,32 +281,19 @@ fn plan_trials(study: &Study, configurations: &[PlannedConfiguration], groups: &
         let first_of = |configuration: usize| order.iter().position(|other| groups[*other] == groups[configuration]);
         let mut together = order.clone();
         together.sort_by_key(|configuration| first_of(*configuration));
-        trials.extend(together.into_iter().map(|position| (round, position)));
+        for position in together {
+            let of = &configurations[position];
+            trials.push(PlannedTrial {
+                trial: trials.len() as u32 + 1,
+                round,
+                configuration: of.configuration.clone(),
+                store: of.store.clone(),
+                url: of.url.clone(),
+                host: None,
+            });
+        }
     }
     trials
-        .into_iter()
-        .zip(1..)
-        .map(|((round, position), trial)| PlannedTrial {
-            trial,
-            round,
-            configuration: configurations[position].configuration.clone(),
-            store: configurations[position].store.clone(),
-            url: configurations[position].url.clone(),
-            host: None,
-        })
-        .collect()
-}
-
-fn first_seen(names: &mut Vec<String>, configuration: &ConfigurationRequest) -> bool {
-    if configuration.host.is_none() {
-        return true;
-    }
-    let name = configuration.name();
-    let first = !names.contains(&name);
-    if first {
-        names.push(name);
-    }
-    first
 }
 
 /// Assigns each trial to the host whose turn it is.
@@ -358,17 +338,12 @@ fn estimate_of_run(study: &Study, configurations: &[PlannedConfiguration], group
         all.disk_bytes = all.disk_bytes.max(e.disk_bytes);
         all.assumes.clone_from(&e.assumes);
     }
-    let mut places: Vec<&str> = configurations.iter().map(|configuration| configuration.url.as_str()).collect();
-    places.sort_unstable();
-    places.dedup();
-    let of = |place: &str| {
-        configurations
-            .iter()
-            .filter(|configuration| configuration.url == place)
-            .map(|configuration| configuration.estimate.disk_bytes)
-            .max()
-    };
-    all.all_disk_bytes = sum(places.into_iter().filter_map(of));
+    let mut places: HashMap<&str, u64> = HashMap::new();
+    for configuration in configurations {
+        let most = places.entry(&configuration.url).or_default();
+        *most = configuration.estimate.disk_bytes.max(*most);
+    }
+    all.all_disk_bytes = sum(places.into_values());
     all
 }
 
@@ -465,7 +440,7 @@ popularity = "zipf:0.99"
 
     fn plan_of(text: &str) -> Plan {
         let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
-        let compiled = crate::run::compile_documents(&study, 2.0, Path::new("."), None).unwrap();
+        let compiled = crate::run::compile_documents(&study, 2.0, Path::new(".")).unwrap();
         let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
         let names = ["a", "b", "c", "d"];
         let store = |name: &str| -> (String, Arc<dyn AnyStore>) { (name.to_owned(), Arc::new(MemoryStore::new())) };

@@ -462,7 +462,7 @@ operations = 1
         /// Loads everything, as a run would.
         fn loaded() -> Self {
             let study = Study::parse(STUDY, Path::new("kinds.toml"), &[]).unwrap();
-            let catalog = compile_documents(&study, 1.0, Path::new("."), None).unwrap().catalog;
+            let catalog = compile_documents(&study, 1.0, Path::new(".")).unwrap().catalog;
             let world = Self { study, catalog, store: MemoryStore::new() };
             AnyStore::prepare(&world.store, &Layout::from(&world.study), Prepare::Fresh).unwrap();
             for (position, documents) in chosen(&world.study, &world.catalog) {

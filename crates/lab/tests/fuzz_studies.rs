@@ -312,7 +312,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
                 return;
             }
         }
-        let Ok(documents) = compile_documents(&study, at.scale.unwrap_or(1.0), Path::new("/nowhere"), None) else {
+        let Ok(documents) = compile_documents(&study, at.scale.unwrap_or(1.0), Path::new("/nowhere")) else {
             return;
         };
         // Documents of up to 1 GiB are allowed, and would be generated to measure their size.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::mounts;
+use crate::mounts::mount_of;
 
 /// A block device by its numbers, as in the kernel's files: `8:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ impl Device {
             return Ok(device);
         }
         // File systems that can span disks (btrfs), and those that use no disk, have an anonymous device number.
-        let mount = fs::canonicalize(folder).ok().and_then(|folder| mounts::holding(&mounts::read(), &folder));
+        let mount = fs::canonicalize(folder).ok().and_then(|folder| mount_of(&folder));
         let Some(mount) = mount else {
             return Err(format!("the file system of {} is unknown", folder.display()));
         };

@@ -28,19 +28,14 @@ struct Content {
     /// Files that are useless without the processes: sockets.
     files: Vec<PathBuf>,
     /// Mount points.
-    #[serde(default)]
     mounts: Vec<PathBuf>,
     /// Folders of control groups.
-    #[serde(default)]
     cgroups: Vec<PathBuf>,
     /// Folders of file systems that this process serves: the mount point and the folder behind it.
-    #[serde(default)]
     folders: Vec<PathBuf>,
     /// Names of networks of nodes.
-    #[serde(default)]
     networks: Vec<String>,
-    /// The boot in which its processes were started. Empty in leases of older versions.
-    #[serde(default)]
+    /// The boot in which its processes were started.
     boot: String,
 }
 
@@ -53,7 +48,7 @@ impl Content {
     /// Whether it was written since the last boot. After a reboot, process numbers and start times belong to other
     /// processes.
     fn began_since(&self, boot: &str) -> bool {
-        self.boot.is_empty() || self.boot == boot
+        self.boot == boot
     }
 
     /// Whether this build can remove everything that it names. If not, the lease is left to a build that can.
@@ -350,7 +345,7 @@ mod tests {
         lease.mount(&at).unwrap();
         [&at, &backing].into_iter().for_each(|folder| lease.folder(folder).unwrap());
         let _disk = PowerCut::mount(&at, &backing).unwrap();
-        let group = Cgroup::begin("s", Limits::default(), None).unwrap();
+        let group = Cgroup::begin(Limits::default(), None).unwrap();
         for folder in group.folders() {
             lease.cgroup(folder).unwrap();
         }
@@ -401,14 +396,6 @@ mod tests {
         assert!(!mounted() && !groups.iter().any(|group| group.exists()), "{groups:?}");
         wait_until("its processes have ended", || !processes.iter().any(|pid| pid.runs()));
         assert!(!folder.join("disk").exists() && !folder.join("backing").exists());
-    }
-
-    #[test]
-    fn a_lease_of_an_earlier_version_is_read() {
-        let old = r#"{"owner":{"number":1,"began":2},"what":"x","processes":[],"files":["/a"]}"#;
-        let content: Content = serde_json::from_str(old).unwrap();
-        assert!(content.mounts.is_empty() && content.cgroups.is_empty() && content.files.len() == 1);
-        assert!(content.networks.is_empty());
     }
 
     /// A folder with a lease of a process that has ended, which names somebody's file; and that file.

@@ -58,10 +58,11 @@ pub use device::{BlockUse, Device};
 pub use lease::{Lease, Leftover, leases_folder};
 pub use link::{Link, LinkCounts, LinkState, OneWay};
 pub use metrics::{HostMetrics, Sample, scrape};
+pub use mounts::{Mount, mount_of};
 #[cfg(feature = "netns")]
 pub use netns::{Network, NetworkProblem};
 #[cfg(feature = "powercut")]
-pub use powercut::{PowerCut, PowerCutUse, PowerOff};
+pub use powercut::{PowerCut, PowerOff};
 pub use process::{Pid, Signal, Tree};
 pub use processors::Processors;
 pub use sample::{

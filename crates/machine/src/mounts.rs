@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// The major and minor number of its device, such as `8:0`.
-    pub(crate) device: String,
+    pub device: String,
     /// The folder of the file system that is visible at the mount point.
     pub(crate) root: PathBuf,
     /// The mount point.
     pub(crate) point: PathBuf,
     /// The file system type.
-    pub(crate) kind: String,
+    pub kind: String,
     /// The source: a device, or a name.
-    pub(crate) source: PathBuf,
+    pub source: PathBuf,
     /// Options of the file system.
     pub(crate) options: Vec<String>,
 }
@@ -65,8 +65,12 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// The mount that holds a path, which must contain no links.
-pub(crate) fn holding(mounts: &[Mount], path: &Path) -> Option<Mount> {
+/// The current mount that holds a path, which must contain no links.
+pub fn mount_of(path: &Path) -> Option<Mount> {
+    holding(&read(), path)
+}
+
+fn holding(mounts: &[Mount], path: &Path) -> Option<Mount> {
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     // Of several mounts at the same point, the latest hides the others.
     holding.max_by_key(|mount| mount.point.components().count()).cloned()

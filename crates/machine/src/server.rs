@@ -1,6 +1,9 @@
 //! One server. It is started, stopped, killed and paused through its process or by the user's commands.
 
-use std::fmt;
+mod problem;
+#[cfg(test)]
+mod tests;
+
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -13,6 +16,8 @@ use super::command::{self, Failed};
 use super::lease::Lease;
 use super::process::{Group, Pid, Signal, Tree};
 use super::user::{PRIVATE, User};
+
+pub use problem::Problem;
 
 /// How often conditions are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -89,77 +94,6 @@ pub struct Spec {
     pub files: Vec<PathBuf>,
 }
 
-/// Why a server does not work as it should.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// A command could not be run or failed.
-    #[error("server `{server}`: {what}: `{command}` {why}{}", Said(.said))]
-    Command {
-        /// The server.
-        server: String,
-        /// The step that it belongs to.
-        what: &'static str,
-        /// The command.
-        command: String,
-        /// How it failed.
-        why: String,
-        /// The last lines of output.
-        said: String,
-    },
-    /// It ended before it was ready, or although nothing had asked it to.
-    #[error("server `{server}` ended unexpectedly ({how}){}", Said(.said))]
-    Died {
-        /// Its exit status.
-        server: String,
-        /// How.
-        how: String,
-        /// The last lines of output.
-        said: String,
-    },
-    /// It is running but not ready.
-    #[error("server `{server}` was not ready within {within:?}: {why}; raise `ready_within`{}", Said(.said))]
-    NotReady {
-        /// The server.
-        server: String,
-        /// How long Storebench waited.
-        within: Duration,
-        /// What was observed instead.
-        why: String,
-        /// The last lines of output.
-        said: String,
-    },
-    /// It did not stop in time, and was killed.
-    #[error("server `{server}` did not stop within {within:?} after {asked} and was killed; {remedy}")]
-    NotStopped {
-        /// The server.
-        server: String,
-        /// How long Storebench waited.
-        within: Duration,
-        /// What should have stopped it.
-        asked: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The action is not possible.
-    #[error("server `{server}` cannot be {what}: {why}")]
-    NoWay {
-        /// The server.
-        server: String,
-        /// The action.
-        what: &'static str,
-        /// What is missing.
-        why: String,
-    },
-}
-
-struct Said<'a>(&'a str);
-
-impl fmt::Display for Said<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; its last output:\n{}", self.0) }
-    }
-}
-
 /// One server and its running processes. They are killed when it is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -188,19 +122,9 @@ impl Server {
         Ok(Self { spec, lease, group: None, child: None, given_runs: false, given_left: false, paused: false })
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.spec.name
-    }
-
     /// The folder with its data.
     pub fn data(&self) -> Option<&Path> {
         self.spec.data.as_deref()
-    }
-
-    /// The file with its output.
-    pub fn log(&self) -> &Path {
-        &self.spec.log
     }
 
     /// Its processes; empty if it is not running, or not as a child of this process.
@@ -239,10 +163,7 @@ impl Server {
         match &mut self.group {
             None if limits == Limits::default() => Ok(()),
             None => self.begin_group(limits),
-            Some(group) => group.set(limits).map_err(|problem| {
-                let why = problem.to_string();
-                Problem::NoWay { server: self.spec.name.clone(), what: "limited", why }
-            }),
+            Some(group) => group.set(limits).map_err(|problem| self.refused("limited", problem.to_string())),
         }
     }
 
@@ -258,11 +179,10 @@ impl Server {
         if let Commands::Given { .. } = self.spec.commands {
             return Err(self.no_way("limited", "run"));
         }
-        let refused = |why: String| Problem::NoWay { server: self.spec.name.clone(), what: "limited", why };
-        let group = Cgroup::begin(&self.spec.name, limits, self.spec.data.as_deref());
-        let group = group.map_err(|problem| refused(problem.to_string()))?;
+        let group = Cgroup::begin(limits, self.spec.data.as_deref());
+        let group = group.map_err(|problem| self.refused("limited", problem.to_string()))?;
         for folder in group.folders() {
-            self.lease.cgroup(folder).map_err(|error| refused(format!("its lease: {error}")))?;
+            self.lease.cgroup(folder).map_err(|error| self.refused("limited", format!("its lease: {error}")))?;
         }
         self.group = Some(group);
         Ok(())
@@ -281,17 +201,14 @@ impl Server {
         if self.is_started() {
             return Ok(());
         }
-        if let Some(data) = self.spec.data.clone() {
-            let empty = self.make_folder(&data)?;
-            if let Some(prepare) = self.spec.prepare.clone().filter(|_| empty) {
-                self.run("preparing it", &prepare, PREPARED_WITHIN)?;
-            }
+        let empty = self.spec.data.as_ref().map_or(Ok(false), |data| self.make_folder(data))?;
+        if let Some(prepare) = self.spec.prepare.as_ref().filter(|_| empty) {
+            self.run("preparing it", prepare, PREPARED_WITHIN)?;
         }
         let enter = self.group.as_ref().map_or_else(String::new, Cgroup::enter_command);
         let mut command = match &self.spec.commands {
             Commands::Given { start, .. } => {
-                let start = start.clone();
-                self.run("starting it", &start, self.spec.ready_within)?;
+                self.run("starting it", start, self.spec.ready_within)?;
                 self.given_runs = true;
                 return Ok(());
             }
@@ -347,9 +264,8 @@ impl Server {
                 return Err(died);
             }
             let left = within.saturating_sub(began.elapsed());
-            let ready = self.spec.ready.clone();
-            let asked =
-                ready.map_or(Ok(()), |ready| self.run("checking whether it is ready", &ready, left.max(LOOK_EVERY)));
+            let ask = |ready: &String| self.run("checking whether it is ready", ready, left.max(LOOK_EVERY));
+            let asked = self.spec.ready.as_ref().map_or(Ok(()), ask);
             let why = match asked.map_err(|e| e.to_string()).and_then(|()| answers()) {
                 Ok(()) => return Ok(began.elapsed()),
                 Err(why) => why,
@@ -451,7 +367,7 @@ impl Server {
             user.name(),
             self.spec.name
         );
-        Err(Problem::NoWay { server: self.spec.name.clone(), what: "started", why })
+        Err(self.refused("started", why))
     }
 
     /// Kills it, as `kill -9` does: it writes nothing more.
@@ -477,8 +393,8 @@ impl Server {
     /// Fails if there is no command for it, or the command fails.
     pub fn pause(&mut self) -> Result<(), Problem> {
         if let Commands::Given { pause, .. } = &self.spec.commands {
-            let pause = pause.clone().ok_or_else(|| self.no_way("paused", "pause"))?;
-            self.run("pausing it", &pause, self.spec.stop_within)?;
+            let pause = pause.as_ref().ok_or_else(|| self.no_way("paused", "pause"))?;
+            self.run("pausing it", pause, self.spec.stop_within)?;
         } else {
             self.tree().pause();
         }
@@ -492,8 +408,8 @@ impl Server {
     /// Fails if there is no command for it, or the command fails.
     pub fn resume(&mut self) -> Result<(), Problem> {
         if let Commands::Given { resume, .. } = &self.spec.commands {
-            let resume = resume.clone().ok_or_else(|| self.no_way("resumed", "resume"))?;
-            self.run("resuming it", &resume, self.spec.stop_within)?;
+            let resume = resume.as_ref().ok_or_else(|| self.no_way("resumed", "resume"))?;
+            self.run("resuming it", resume, self.spec.stop_within)?;
         } else {
             self.tree().resume();
         }
@@ -579,6 +495,10 @@ impl Server {
 
     fn no_way(&self, what: &'static str, key: &str) -> Problem {
         let why = format!("it is controlled by commands, and none is given for this; add `{key}` to the server");
+        self.refused(what, why)
+    }
+
+    fn refused(&self, what: &'static str, why: String) -> Problem {
         Problem::NoWay { server: self.spec.name.clone(), what, why }
     }
 }
@@ -610,6 +530,3 @@ fn signal_name(signal: Signal) -> &'static str {
         _ => "SIGTERM",
     }
 }
-
-#[cfg(test)]
-mod tests;

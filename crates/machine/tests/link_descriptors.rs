@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 
 use storebench_machine::{Link, LinkState, OneWay};
 
+/// The same in both directions.
+fn both(way: OneWay) -> LinkState {
+    LinkState { to_server: way, to_client: way, ..LinkState::default() }
+}
+
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -25,7 +30,7 @@ fn nothing_is_open_after_a_link_was_dropped() {
         let lost = OneWay { half_open: true, ..OneWay::default() };
         let stall = LinkState { stall: true, ..LinkState::default() };
         let refuse = LinkState { refuse: true, ..LinkState::default() };
-        for state in [LinkState::default(), stall, LinkState::both(far), LinkState::both(lost), refuse] {
+        for state in [LinkState::default(), stall, both(far), both(lost), refuse] {
             link.set(LinkState::default()).unwrap();
             for _ in 0..5 {
                 ends.push(TcpStream::connect(link.address()).unwrap());

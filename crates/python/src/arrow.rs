@@ -9,15 +9,14 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_json::ReaderBuilder;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt as _;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use serde_json::{Map, Value};
+use storebench_cli::Outcome;
 use storebench_results::Column;
-
-use crate::reader::ReadFailed;
 
 /// Rows of one batch.
 const ROWS: usize = 8_192;
@@ -133,7 +132,7 @@ impl Table {
         let rows = PyList::empty(py);
         for batch in &self.batches {
             for row in 0..batch.num_rows() {
-                rows.append(dictionary(py, batch, row)?)?;
+                rows.append(dictionary(py, batch.schema_ref().fields(), batch.columns(), row)?)?;
             }
         }
         Ok(rows)
@@ -141,9 +140,9 @@ impl Table {
 }
 
 /// A row as a dictionary.
-fn dictionary<'py>(py: Python<'py>, batch: &RecordBatch, row: usize) -> PyResult<Bound<'py, PyDict>> {
+fn dictionary<'py>(py: Python<'py>, fields: &Fields, columns: &[ArrayRef], row: usize) -> PyResult<Bound<'py, PyDict>> {
     let values = PyDict::new(py);
-    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+    for (field, column) in fields.iter().zip(columns) {
         values.set_item(field.name(), value(py, column, row)?)?;
     }
     Ok(values)
@@ -161,13 +160,7 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
         DataType::Boolean => Ok(column.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any()),
         DataType::Utf8 => Ok(column.as_string::<i32>().value(row).into_pyobject(py)?.into_any()),
         DataType::Binary => Ok(column.as_binary::<i32>().value(row).into_pyobject(py)?.into_any()),
-        DataType::Struct(fields) => {
-            let (values, column) = (PyDict::new(py), column.as_struct());
-            for (field, column) in fields.iter().zip(column.columns()) {
-                values.set_item(field.name(), value(py, column, row)?)?;
-            }
-            Ok(values.into_any())
-        }
+        DataType::Struct(fields) => Ok(dictionary(py, fields, column.as_struct().columns(), row)?.into_any()),
         DataType::List(_) => {
             let (items, values) = (column.as_list::<i32>().value(row), PyList::empty(py));
             for item in 0..items.len() {
@@ -250,7 +243,7 @@ impl Stream {
             *current = Some((next.map_err(|error| of_reader(&error))?, 0));
         }
         let Some((batch, row)) = current else { return Ok(None) };
-        let values = dictionary(py, batch, *row)?;
+        let values = dictionary(py, batch.schema_ref().fields(), batch.columns(), *row)?;
         *row += 1;
         Ok(Some(values))
     }
@@ -259,8 +252,8 @@ impl Stream {
 /// The exception of the package for an error of a reader.
 fn of_reader(error: &ArrowError) -> PyErr {
     let ArrowError::ExternalError(inner) = error else { return failed(error) };
-    match inner.downcast_ref::<ReadFailed>() {
-        Some(ReadFailed { code, message }) => refused(*code, message),
+    match inner.downcast_ref::<Outcome>() {
+        Some(outcome) => refused(outcome.code, &outcome.to_string()),
         None => failed(inner),
     }
 }

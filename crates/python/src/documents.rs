@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchReader, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -70,12 +70,6 @@ impl Iterator for Generated {
     }
 }
 
-impl RecordBatchReader for Generated {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-}
-
 /// The documents of a collection from index `start` to below `stop` (default: all), at this version. Columns: `index`,
 /// `key`, `document`. `text` is a study in TOML, `base` the folder in which its relative paths begin.
 #[pyfunction]
@@ -96,7 +90,7 @@ pub(crate) fn documents(
     // An error quotes its line, which may have a password.
     let refused = |what: String| bad_input(storebench_results::redact(&what));
     let study = Study::parse(text, Path::new(file), &overrides).map_err(|e| refused(e.to_string()))?;
-    let compiled = py.detach(|| compile_documents(&study, scale, Path::new(base), None));
+    let compiled = py.detach(|| compile_documents(&study, scale, Path::new(base)));
     let documents = compiled.map_err(|e| refused(e.to_string()))?;
     let Some(position) = documents.catalog.find(collection) else {
         let known: Vec<&str> = study.collections.keys().map(String::as_str).collect();
@@ -116,17 +110,10 @@ pub(crate) fn documents(
         Field::new("key", DataType::Utf8, false),
         Field::new("document", body, false),
     ]));
-    let (key, mean_bytes) = (Vec::new(), of.mean_bytes() as usize);
-    Ok(Stream::of(Box::new(Generated {
-        documents,
-        collection: position,
-        next: start,
-        stop,
-        version,
-        mean_bytes,
-        schema,
-        key,
-    })))
+    let (key, mean_bytes, schema_of) = (Vec::new(), of.mean_bytes() as usize, Arc::clone(&schema));
+    let (collection, next) = (position, start);
+    let generated = Generated { documents, collection, next, stop, version, mean_bytes, schema, key };
+    Ok(Stream::of(Box::new(RecordBatchIterator::new(generated, schema_of))))
 }
 
 /// A study in TOML from one in JSON.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::{BinaryBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use storebench_cli::{Outcome, Reading};
@@ -46,21 +46,6 @@ impl Kind {
     }
 }
 
-/// Why reading failed, with the exit code of `copy`.
-#[derive(Debug)]
-pub(crate) struct ReadFailed {
-    pub(crate) code: u8,
-    pub(crate) message: String,
-}
-
-impl std::fmt::Display for ReadFailed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ReadFailed {}
-
 /// Checks that several processes can write to the store at this URL.
 #[pyfunction]
 pub(crate) fn check_server(py: Python<'_>, url: &str) -> PyResult<()> {
@@ -69,8 +54,7 @@ pub(crate) fn check_server(py: Python<'_>, url: &str) -> PyResult<()> {
 
 /// The error of a verb: its exit code and its message.
 fn failed(outcome: Outcome) -> PyErr {
-    let message = outcome.message.unwrap_or(outcome.out);
-    refused(outcome.code, &message)
+    refused(outcome.code, &outcome.to_string())
 }
 
 #[pymethods]
@@ -148,8 +132,7 @@ impl Work {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    let Outcome { code, message, .. } = self.reading.failed(error);
-                    let failed = ReadFailed { code, message: message.unwrap_or_default() };
+                    let failed = self.reading.failed(error);
                     // The others stop, too.
                     self.next.store(self.splits.len(), Ordering::Relaxed);
                     let _ = send.send(Err(ArrowError::ExternalError(Box::new(failed))));
@@ -225,13 +208,10 @@ fn documents(records: &Records, schema: &SchemaRef) -> Result<RecordBatch, Trans
 }
 
 /// Batches in the order in which threads read them.
-struct Batches {
-    schema: SchemaRef,
-    batches: Mutex<Receiver<Result<RecordBatch, ArrowError>>>,
-}
+struct Batches(Mutex<Receiver<Result<RecordBatch, ArrowError>>>);
 
 impl Batches {
-    fn start(reading: Arc<Reading>, splits: Vec<Split>, kind: Kind) -> std::io::Result<Self> {
+    fn start(reading: Arc<Reading>, splits: Vec<Split>, kind: Kind) -> std::io::Result<RecordBatchIterator<Self>> {
         let schema = Arc::new(kind.schema());
         let threads = (reading.parallel().max(1) as usize).min(splits.len());
         let work = Arc::new(Work { reading, splits, next: AtomicUsize::new(0), kind });
@@ -248,7 +228,7 @@ impl Batches {
                 }
             })?;
         }
-        Ok(Self { schema, batches: Mutex::new(batches) })
+        Ok(RecordBatchIterator::new(Self(Mutex::new(batches)), schema))
     }
 }
 
@@ -256,7 +236,7 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batches = &self.batches;
+        let batches = &self.0;
         let next = move || batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         // A consumer may hold Python's lock, which the readers need if the store is in Python. Fails when all threads
         // have ended.
@@ -264,11 +244,5 @@ impl Iterator for Batches {
             Some(next) => next.ok(),
             None => next().ok(),
         }
-    }
-}
-
-impl RecordBatchReader for Batches {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
     }
 }

@@ -9,11 +9,9 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 use storebench_results::answer::answer;
-use storebench_results::configurations::{configuration_of, is_whole};
-use storebench_results::times::{response, service};
-use storebench_results::{
-    AllOps, OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of,
-};
+use storebench_results::configurations::is_whole;
+use storebench_results::times::{response, response_of_all, service, service_of_all};
+use storebench_results::{OpResult, RESULT_FILE, RunResult, Table as Kind, TrialResult, log_name, merged_log, rows_of};
 
 use crate::arrow::{Table, bad_input, failed, type_of};
 
@@ -21,7 +19,7 @@ fn opened(path: &Path) -> PyResult<RunResult> {
     storebench_results::read_run(path).map_err(bad_input)
 }
 
-/// The result of a run as JSON, from its folder or its run.json. Older formats are converted.
+/// The result of a run as JSON, from its folder or its run.json.
 #[pyfunction]
 pub(crate) fn read_run(path: PathBuf) -> PyResult<String> {
     serde_json::to_string(&opened(&path)?).map_err(failed)
@@ -66,92 +64,94 @@ pub(crate) fn table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Tab
 #[pyfunction]
 pub(crate) fn trials(path: PathBuf) -> PyResult<Table> {
     let result = opened(&path)?;
-    let mut columns: Vec<(String, DataType)> = Vec::new();
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     let factors: BTreeSet<&String> = result.trials.iter().flat_map(|trial| trial.values.keys()).collect();
     for trial in &result.trials {
         for phase in &trial.phases {
             for (name, op) in &phase.ops {
-                let mut row = Row { columns: &mut columns, values: Map::new() };
-                row.add("trial", DataType::Int64, trial.trial);
-                row.add("round", DataType::Int64, trial.round);
-                row.add("control", DataType::Boolean, trial.control);
-                row.add("configuration", DataType::Utf8, configuration_of(trial));
-                row.add("store", DataType::Utf8, trial.store.as_str());
+                rows.begin();
+                rows.add("trial", DataType::Int64, trial.trial);
+                rows.add("round", DataType::Int64, trial.round);
+                rows.add("control", DataType::Boolean, trial.control);
+                rows.add("configuration", DataType::Utf8, trial.configuration.as_str());
+                rows.add("store", DataType::Utf8, trial.store.as_str());
                 for factor in &factors {
                     let value =
                         trial.values.get(*factor).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
-                    row.add(factor, DataType::Utf8, value);
+                    rows.add(factor, DataType::Utf8, value);
                 }
-                row.add("phase", DataType::Utf8, phase.name.as_str());
-                row.add("warm_up", DataType::Boolean, phase.warm_up);
-                row.add("op", DataType::Utf8, name.as_str());
-                row.of_op(op);
-                row.add("elapsed_ns", DataType::Int64, phase.elapsed_ns);
-                row.add("client_cpu_us_per_op", DataType::Float64, phase.client.cpu_us_per_op);
-                row.add("failure", DataType::Utf8, trial.failure.as_ref().map(|failure| failure.message.as_str()));
-                rows.push(row.values);
+                rows.add("phase", DataType::Utf8, phase.name.as_str());
+                rows.add("warm_up", DataType::Boolean, phase.warm_up);
+                rows.add("op", DataType::Utf8, name.as_str());
+                rows.op(op);
+                rows.add("elapsed_ns", DataType::Int64, phase.elapsed_ns);
+                rows.add("client_cpu_us_per_op", DataType::Float64, phase.client.cpu_us_per_op);
+                rows.add("failure", DataType::Utf8, trial.failure.as_ref().map(|failure| failure.message.as_str()));
             }
         }
     }
-    if columns.is_empty() {
-        columns.push(("trial".to_owned(), DataType::Int64));
-    }
-    Table::of_rows(&columns, &rows).map_err(failed)
+    rows.table("trial")
 }
 
 /// One row for each part of a merged run in each phase.
 #[pyfunction]
 pub(crate) fn generators(path: PathBuf) -> PyResult<Table> {
     let result = opened(&path)?;
-    let mut columns: Vec<(String, DataType)> = Vec::new();
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     for trial in &result.trials {
         for phase in &trial.phases {
             for generator in &phase.generators {
-                let mut row = Row { columns: &mut columns, values: Map::new() };
-                row.add("trial", DataType::Int64, trial.trial);
-                row.add("configuration", DataType::Utf8, configuration_of(trial));
-                row.add("phase", DataType::Utf8, phase.name.as_str());
-                row.add("part", DataType::Int64, generator.part);
-                row.add("began_after_ns", DataType::Int64, generator.began_after_ns);
-                row.add("late_ns", DataType::Int64, generator.late_ns);
-                row.add("workers", DataType::Int64, generator.workers);
-                row.add("operations", DataType::Int64, generator.operations);
-                row.add("answered_per_s", DataType::Float64, generator.answered_per_s);
-                // As everywhere, over all attempts.
-                let AllOps { response_ns, response_of_attempts_ns, service_ns, service_of_attempts_ns, .. } =
-                    &generator.all;
-                let service = service_of_attempts_ns.as_ref().unwrap_or(service_ns);
-                let response = response_of_attempts_ns.as_ref().or(response_ns.as_ref());
-                row.add("service_p99_ns", DataType::Int64, service.p99);
-                row.add("response_p99_ns", DataType::Int64, response.and_then(|times| times.p99));
-                row.add("client_cpu_us_per_op", DataType::Float64, generator.client.cpu_us_per_op);
-                rows.push(row.values);
+                rows.begin();
+                rows.add("trial", DataType::Int64, trial.trial);
+                rows.add("configuration", DataType::Utf8, trial.configuration.as_str());
+                rows.add("phase", DataType::Utf8, phase.name.as_str());
+                rows.add("part", DataType::Int64, generator.part);
+                rows.add("began_after_ns", DataType::Int64, generator.began_after_ns);
+                rows.add("late_ns", DataType::Int64, generator.late_ns);
+                rows.add("workers", DataType::Int64, generator.workers);
+                rows.add("operations", DataType::Int64, generator.operations);
+                rows.add("answered_per_s", DataType::Float64, generator.answered_per_s);
+                let response = response_of_all(&generator.all);
+                rows.add("service_p99_ns", DataType::Int64, service_of_all(&generator.all).p99);
+                rows.add("response_p99_ns", DataType::Int64, response.and_then(|times| times.p99));
+                rows.add("client_cpu_us_per_op", DataType::Float64, generator.client.cpu_us_per_op);
             }
         }
     }
-    if columns.is_empty() {
-        columns.push(("part".to_owned(), DataType::Int64));
+    rows.table("part")
+}
+
+/// A table in the making. Its columns are in the order in which they first appear.
+#[derive(Default)]
+struct Rows {
+    columns: Vec<(String, DataType)>,
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Rows {
+    fn begin(&mut self) {
+        self.rows.push(Map::new());
     }
-    Table::of_rows(&columns, &rows).map_err(failed)
-}
 
-/// A row in the making, which also collects the columns in the order in which they first appear.
-struct Row<'a> {
-    columns: &'a mut Vec<(String, DataType)>,
-    values: Map<String, Value>,
-}
-
-impl Row<'_> {
+    /// Adds a value to the last row.
     fn add(&mut self, name: &str, kind: DataType, value: impl Into<Value>) {
         if !self.columns.iter().any(|(known, _)| known == name) {
             self.columns.push((name.to_owned(), kind));
         }
-        self.values.insert(name.to_owned(), value.into());
+        if let Some(row) = self.rows.last_mut() {
+            row.insert(name.to_owned(), value.into());
+        }
     }
 
-    fn of_op(&mut self, op: &OpResult) {
+    /// The table. Without rows, it has only this column.
+    fn table(mut self, first: &str) -> PyResult<Table> {
+        if self.columns.is_empty() {
+            self.columns.push((first.to_owned(), DataType::Int64));
+        }
+        Table::of_rows(&self.columns, &self.rows).map_err(failed)
+    }
+
+    fn op(&mut self, op: &OpResult) {
         self.add("kind", DataType::Utf8, op.kind.as_str());
         for (name, count) in [
             ("count", op.count),
@@ -253,9 +253,9 @@ pub(crate) fn histogram(
         // A control is the same as the first configuration.
         None => is_whole(of) && (configuration.is_some() || !of.control),
     };
-    let of_configuration = |of: &&TrialResult| configuration.is_none_or(|name| name == configuration_of(of));
+    let of_configuration = |of: &&TrialResult| configuration.is_none_or(|name| name == of.configuration.as_str());
     let trials: Vec<_> = result.trials.iter().filter(chosen).filter(of_configuration).collect();
-    let names: BTreeSet<&str> = trials.iter().map(|of| configuration_of(of)).collect();
+    let names: BTreeSet<&str> = trials.iter().map(|of| of.configuration.as_str()).collect();
     if names.len() > 1 {
         let names: Vec<&str> = names.into_iter().collect();
         return Err(bad_input(format!("the run has several configurations; give one: {}", names.join(", "))));

@@ -147,7 +147,7 @@ def test_the_command_is_the_same_program(here: pathlib.Path) -> None:
     assert version.returncode == 0 and version.stdout.startswith("storebench ")
     assert command("bench", "nonsense:").returncode == 2
     done = command("bench", "null:", "--docs", "10", "--warm-up", "0s", "--duration", "300ms", "--json", "--quiet")
-    assert json.loads(done.stdout)["format"] == "storebench-run/2"
+    assert json.loads(done.stdout)["format"] == "storebench-run/3"
 
 
 def test_importing_needs_no_other_package() -> None:

@@ -98,13 +98,7 @@ fn body(result: &CompareResult, subject: &Subject, over_time: &[Chart], without:
             }
         }
         main {
-            @if !over_time.is_empty() {
-                section #charts {
-                    h2 { "Over time" }
-                    noscript { p.dim { "Charts need JavaScript, which is disabled here. Each chart also has a table." } }
-                    @for chart in over_time { (charts::place(subject, chart)) }
-                }
-            }
+            (charts::section(subject, over_time, "Over time"))
             @if !without.is_empty() {
                 p.dim {
                     "No time line of " (without.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
@@ -152,7 +146,7 @@ fn answer(result: &CompareResult) -> Markup {
             @for pair in result.pairs.iter().take(MOST_NAMED) {
                 p class=(if gates > 0 { "change" } else { "found" }) {
                     @if result.pairs.len() > 1 { b { (pair_name(pair)) } ": " }
-                    (changed(pair))
+                    (headline(&shown(pair, false)))
                 }
             }
             @if result.pairs.len() > MOST_NAMED { p.change { "Below: " (result.pairs.len() - MOST_NAMED) " more." } }
@@ -206,11 +200,6 @@ fn pair_name(pair: &ComparedPair) -> String {
         false if a.names() == b.names() => format!("{} against {}", b.configuration, a.configuration),
         false => format!("{} against {}", short(b), short(a)),
     }
-}
-
-/// What is worse and what is better.
-fn changed(pair: &ComparedPair) -> String {
-    headline(&shown(pair, false))
 }
 
 fn gates_table(result: &CompareResult) -> Markup {
@@ -280,7 +269,7 @@ fn pair_head(pair: &ComparedPair, result: &CompareResult) -> Markup {
     html! {
         @if result.pairs.len() > 1 {
             h2 { (pair_name(pair)) }
-            p { (changed(pair)) }
+            p { (headline(&figures)) }
             (sides(pair))
             (of_checks(pair))
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use indexmap::{IndexMap, IndexSet};
-use serde::ser::{Serialize, SerializeSeq as _, Serializer};
+use serde::ser::{Serialize, Serializer};
 use storebench_results::stats::Estimate;
 
 /// A number with four significant digits, serialized as short as possible.
@@ -12,12 +12,16 @@ pub(crate) struct Number(pub f64);
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rounded = four_digits(self.0);
-        match rounded {
-            r if !r.is_finite() => serializer.serialize_none(),
-            r if r.fract() == 0.0 && r.abs() < 1e15 => serializer.serialize_i64(r as i64),
-            r => serializer.serialize_f64(r),
-        }
+        serialize(four_digits(self.0), serializer)
+    }
+}
+
+/// Serializes a number that was rounded; null if it is not finite.
+fn serialize<S: Serializer>(rounded: f64, serializer: S) -> Result<S::Ok, S::Error> {
+    match rounded {
+        r if !r.is_finite() => serializer.serialize_none(),
+        r if r.fract() == 0.0 && r.abs() < 1e15 => serializer.serialize_i64(r as i64),
+        r => serializer.serialize_f64(r),
     }
 }
 
@@ -36,40 +40,13 @@ fn four_digits(value: f64) -> f64 {
 }
 
 /// Numbers; null if missing.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Numbers(pub Vec<Option<f64>>);
+pub(crate) type Numbers = Vec<Option<Number>>;
 
-impl Serialize for Numbers {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
-        for value in &self.0 {
-            seq.serialize_element(&value.map(Number))?;
-        }
-        seq.end()
-    }
+fn numbers(values: Vec<Option<f64>>) -> Numbers {
+    values.into_iter().map(|value| value.map(Number)).collect()
 }
 
-impl FromIterator<Option<f64>> for Numbers {
-    fn from_iter<I: IntoIterator<Item = Option<f64>>>(all: I) -> Self {
-        Self(all.into_iter().collect())
-    }
-}
-
-/// Places on an x axis. They have more digits, because neighbours must differ.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Places(pub Vec<Option<f64>>);
-
-impl Serialize for Places {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
-        for value in &self.0 {
-            seq.serialize_element(&value.map(Moment))?;
-        }
-        seq.end()
-    }
-}
-
-/// A position on an x axis, with the digits of [`Places`].
+/// A position on an x axis. It has more digits than other numbers, because neighbours must differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Moment(pub f64);
 
@@ -77,11 +54,7 @@ impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value = self.0;
         let rounded = if value.abs() >= 1.0 { (value * 1e3).round() / 1e3 } else { four_digits(value) };
-        match rounded {
-            r if !r.is_finite() => serializer.serialize_none(),
-            r if r.fract() == 0.0 && r.abs() < 1e15 => serializer.serialize_i64(r as i64),
-            r => serializer.serialize_f64(r),
-        }
+        serialize(rounded, serializer)
     }
 }
 
@@ -181,6 +154,13 @@ pub(crate) struct Series {
     pub figures: Vec<(&'static str, f64)>,
 }
 
+impl Series {
+    /// A series of a configuration without points.
+    pub(crate) fn new(configuration: usize, label: String, keys: IndexMap<String, String>, axis: usize) -> Self {
+        Self { configuration, label, keys, axis, ..Self::default() }
+    }
+}
+
 /// The choices under which something is shown, as in [`Series::keys`].
 pub(crate) fn keys<const N: usize>(of: [(&str, &str); N]) -> IndexMap<String, String> {
     of.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -232,6 +212,13 @@ pub(crate) struct Mark {
     /// Position of its configuration; none if it applies to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<usize>,
+}
+
+impl Mark {
+    /// A mark of one configuration.
+    pub(crate) fn new(kind: MarkKind, at: f64, to: Option<f64>, label: String, configuration: usize) -> Self {
+        Self { at: Moment(at), to: to.map(Moment), label, kind, configuration: Some(configuration) }
+    }
 }
 
 /// A level on a y axis: a limit.
@@ -304,7 +291,7 @@ pub(crate) struct Chart {
     /// The y axes that series may have; one is shown at a time.
     pub ys: Vec<Axis>,
     /// Lists of x values. Series with equal x values share a list.
-    pub xs: Vec<Places>,
+    pub xs: Vec<Vec<Option<Moment>>>,
     /// The position of each list in `xs`, by the bits of its values.
     #[serde(skip)]
     pub(crate) known_xs: HashMap<Vec<u64>, usize>,
@@ -348,24 +335,27 @@ impl Chart {
 
     /// Whether there is anything to draw.
     pub(crate) fn is_empty(&self) -> bool {
-        self.heat.is_empty() && self.series.iter().all(|s| s.y.0.iter().all(Option::is_none))
+        self.heat.is_empty() && self.series.iter().all(|s| s.y.iter().all(Option::is_none))
     }
 
     /// The position of an axis in [`Self::ys`]. A new axis is added.
     pub(crate) fn axis(&mut self, axis: Axis) -> usize {
-        position(&mut self.ys, axis)
+        self.ys.iter().position(|known| *known == axis).unwrap_or_else(|| {
+            self.ys.push(axis);
+            self.ys.len() - 1
+        })
     }
 
     /// Adds a line through these points.
     pub(crate) fn add(&mut self, line: Series, x: Vec<Option<f64>>, y: Vec<Option<f64>>) {
         let x = self.place(x);
-        self.series.push(Series { x, y: Numbers(y), ..line });
+        self.series.push(Series { x, y: numbers(y), ..line });
     }
 
     /// Adds a line through these figures, with their intervals.
     pub(crate) fn add_estimates(&mut self, line: Series, x: Vec<Option<f64>>, y: &[Option<Estimate>]) {
         let ends = |end: fn(&Estimate) -> Option<f64>| y.iter().map(|found| found.as_ref().and_then(end)).collect();
-        let line = Series { low: Some(Numbers(ends(|e| e.low))), high: Some(Numbers(ends(|e| e.high))), ..line };
+        let line = Series { low: Some(numbers(ends(|e| e.low))), high: Some(numbers(ends(|e| e.high))), ..line };
         self.add(line, x, ends(|e| Some(e.value)));
     }
 
@@ -373,7 +363,7 @@ impl Chart {
     fn place(&mut self, values: Vec<Option<f64>>) -> usize {
         let key = values.iter().map(|v| v.map_or(u64::MAX, f64::to_bits)).collect();
         *self.known_xs.entry(key).or_insert_with(|| {
-            self.xs.push(Places(values));
+            self.xs.push(values.into_iter().map(|x| x.map(Moment)).collect());
             self.xs.len() - 1
         })
     }
@@ -415,13 +405,6 @@ impl Chart {
     }
 }
 
-fn position<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
-    all.iter().position(|known| *known == one).unwrap_or_else(|| {
-        all.push(one);
-        all.len() - 1
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,11 +425,11 @@ mod tests {
         ] {
             assert_eq!(text(value), shown, "{value}");
         }
-        assert_eq!(serde_json::to_string(&Numbers(vec![Some(1.0), None])).unwrap(), "[1,null]");
+        assert_eq!(serde_json::to_string(&numbers(vec![Some(1.0), None])).unwrap(), "[1,null]");
         // A mark is where its points are.
         let place = 12_346.789_4;
         assert_eq!(serde_json::to_string(&Moment(place)).unwrap(), "12346.789");
-        assert_eq!(serde_json::to_string(&Places(vec![Some(place), None])).unwrap(), "[12346.789,null]");
+        assert_eq!(serde_json::to_string(&vec![Some(Moment(place)), None]).unwrap(), "[12346.789,null]");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::human::{digits, duration, plural, rate};
+use storebench_results::human::{digits, duration, minute, plural, rate};
 use storebench_results::side_by_side::figures_of_answer;
 use storebench_results::validity::Severity;
 
@@ -126,11 +126,6 @@ fn table(runs: &[IndexedRun]) -> Markup {
         }
     };
     tables::table(&format!("sortable searchable {CARDS}"), titles, runs.iter().map(row))
-}
-
-/// A time to the minute: `2026-11-25 10:15`.
-fn minute(began: &str) -> String {
-    began.get(..16).unwrap_or(began).replace('T', " ")
 }
 
 /// One figure of one configuration, run after run.

@@ -23,7 +23,7 @@ pub use compare::compare_page;
 pub use index::{INDEX_MARK, IndexedRun, index};
 pub use live::Live;
 pub use markdown::markdown;
-pub use page::{Life, changing, page};
+pub use page::{Life, page};
 pub use picture::picture;
 #[cfg(feature = "png")]
 pub use png::png;

@@ -16,7 +16,7 @@ use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -234,10 +234,7 @@ fn events(shared: &Shared) -> Response<Body> {
             }
         }
     });
-    let mut response = Response::new(StreamBody::new(heard).boxed_unsync());
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
-    response.headers_mut().insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
-    response
+    respond(StatusCode::OK, "text/event-stream", StreamBody::new(heard).boxed_unsync())
 }
 
 fn text(status: StatusCode, said: &'static str) -> Response<Body> {
@@ -245,9 +242,13 @@ fn text(status: StatusCode, said: &'static str) -> Response<Body> {
 }
 
 fn body(status: StatusCode, kind: &'static str, bytes: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(bytes).boxed_unsync());
+    respond(status, kind, Full::new(bytes).boxed_unsync())
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-    response.headers_mut().insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

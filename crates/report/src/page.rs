@@ -87,7 +87,7 @@ pub(crate) fn document(title: &str, body: &Markup, island: Option<&str>, life: L
 ///
 /// # Errors
 /// As [`page`].
-pub fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
+pub(crate) fn changing(subject: &Subject) -> Result<(String, String), ReportError> {
     let charts = all_charts(subject)?;
     Ok((body(subject, &charts, Life::Live).into_string(), island(subject, &charts)))
 }
@@ -97,7 +97,7 @@ fn body(subject: &Subject, charts: &[Chart], life: Life) -> Markup {
     let sections = [
         (CONSISTENCY, "What the workers saw", consistency::section(subject)),
         ("configurations", "All figures", configurations::section(subject)),
-        ("charts", "Charts", charts::section(subject, charts)),
+        ("charts", "Charts", charts::section(subject, charts, "Charts")),
         ("ran", "What was run", ran::section(subject)),
     ];
     html! {

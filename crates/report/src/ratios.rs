@@ -4,6 +4,7 @@ use storebench_results::compare::format::{ratio, value};
 use storebench_results::compare::{ComparedFigure, Judgement};
 use storebench_results::stats::Estimate;
 
+use crate::picture::scale::Scale;
 use crate::picture::sheet::{Anchor, LETTER, ROW, Sheet, shortened, svg};
 
 /// Width of the picture, in pixels, unless its text needs more.
@@ -53,12 +54,12 @@ fn drawn(rows: &[(&ComparedFigure, Option<Estimate>)], threshold: f64, narrow: b
     let texts: Vec<String> = rows.iter().map(|(figure, ratio)| told(figure, *ratio, narrow)).collect();
     let right = longest(&mut texts.iter().map(|text| text.chars().count())) + 16.0;
     let (begin, end) = (left, (whole - right).max(left + 100.0));
-    let axis = Axis::of(rows.iter().filter_map(|(_, ratio)| ratio.as_ref()), threshold, begin, end);
+    let axis = axis_of(rows.iter().filter_map(|(_, ratio)| ratio.as_ref()), threshold, begin, end);
     let (top, bottom) = (42.0, 42.0 + rows.len() as f64 * ROW);
     let mut sheet = Sheet::default();
     sheet.strong(12.0, 14.0, "B/A: green is better, red worse, open undecided");
     sheet.band("same", (axis.at(1.0 - threshold), axis.at(1.0 + threshold)), (top, bottom));
-    for mark in axis.marks() {
+    for mark in marks(&axis) {
         let at = axis.at(mark);
         sheet.rule((at, top), (at, bottom));
         // Above the rows: the first screen may not show the last one.
@@ -132,46 +133,32 @@ fn label(mark: f64) -> String {
 }
 
 /// A logarithmic axis of ratios around 1.
-struct Axis {
-    low: f64,
-    high: f64,
-    begin: f64,
-    end: f64,
+fn axis_of<'a>(ratios: impl Iterator<Item = &'a Estimate>, threshold: f64, begin: f64, end: f64) -> Scale {
+    let (mut low, mut high) = (1.0 - threshold * 2.0, 1.0 + threshold * 2.0);
+    for of in ratios {
+        // Wide intervals are cut, so that the others remain readable.
+        low = low.min(of.value).min(of.low.unwrap_or(of.value).max(of.value / 3.0));
+        high = high.max(of.value).max(of.high.unwrap_or(of.value).min(of.value * 3.0));
+    }
+    Scale::between(low.max(1.0 / FURTHEST) / 1.03, high.min(FURTHEST) * 1.03, begin, end)
 }
 
-impl Axis {
-    fn of<'a>(ratios: impl Iterator<Item = &'a Estimate>, threshold: f64, begin: f64, end: f64) -> Self {
-        let (mut low, mut high) = (1.0 - threshold * 2.0, 1.0 + threshold * 2.0);
-        for of in ratios {
-            // Wide intervals are cut, so that the others remain readable.
-            low = low.min(of.value).min(of.low.unwrap_or(of.value).max(of.value / 3.0));
-            high = high.max(of.value).max(of.high.unwrap_or(of.value).min(of.value * 3.0));
-        }
-        Self { low: low.max(1.0 / FURTHEST) / 1.03, high: high.min(FURTHEST) * 1.03, begin, end }
-    }
-
-    fn at(&self, ratio: f64) -> f64 {
-        let share = (ratio.clamp(self.low, self.high) / self.low).ln() / (self.high / self.low).ln();
-        self.begin + share * (self.end - self.begin)
-    }
-
-    fn marks(&self) -> Vec<f64> {
-        // 1 always has a mark. Other marks are placed outwards from it if there is room.
-        let half = |mark: f64| label(mark).chars().count() as f64 * LETTER / 2.0;
-        let mut kept = vec![1.0];
-        let (below, above): (Vec<f64>, Vec<f64>) =
-            MARKS.into_iter().filter(|mark| *mark > self.low && *mark < self.high).partition(|mark| *mark < 1.0);
-        for side in [below.into_iter().rev().collect::<Vec<_>>(), above] {
-            let mut last = 1.0;
-            for mark in side.into_iter().filter(|mark| *mark != 1.0) {
-                if (self.at(mark) - self.at(last)).abs() > half(mark) + half(last) + 4.0 {
-                    last = mark;
-                    kept.push(mark);
-                }
+fn marks(axis: &Scale) -> Vec<f64> {
+    // 1 always has a mark. Other marks are placed outwards from it if there is room.
+    let half = |mark: f64| label(mark).chars().count() as f64 * LETTER / 2.0;
+    let mut kept = vec![1.0];
+    let (below, above): (Vec<f64>, Vec<f64>) =
+        MARKS.into_iter().filter(|mark| *mark > axis.low && *mark < axis.high).partition(|mark| *mark < 1.0);
+    for side in [below.into_iter().rev().collect::<Vec<_>>(), above] {
+        let mut last = 1.0;
+        for mark in side.into_iter().filter(|mark| *mark != 1.0) {
+            if (axis.at(mark) - axis.at(last)).abs() > half(mark) + half(last) + 4.0 {
+                last = mark;
+                kept.push(mark);
             }
         }
-        kept
     }
+    kept
 }
 
 #[cfg(test)]
@@ -204,9 +191,9 @@ mod tests {
         assert!(drawn.find("p.missing").unwrap() < drawn.find("p.worse").unwrap());
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
         let axis =
-            Axis::of([Estimate { value: 1.5, low: Some(1.2), high: Some(1e9), trials: 3 }].iter(), 0.02, 0.0, 100.0);
+            axis_of([Estimate { value: 1.5, low: Some(1.2), high: Some(1e9), trials: 3 }].iter(), 0.02, 0.0, 100.0);
         assert!(axis.high < 5.0 && axis.at(1e9) == 100.0);
-        assert!(axis.marks().contains(&1.0));
+        assert!(marks(&axis).contains(&1.0));
         assert!(ratios(&[&missing], 0.02).is_none());
     }
 }

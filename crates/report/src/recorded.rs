@@ -6,7 +6,7 @@ mod tables;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use storebench_results::{FolderError, RunResult, Table, log_name, read_run};
+use storebench_results::{FolderError, RunResult, Table, log_name, read_run, rows_of};
 
 use tables::Row;
 
@@ -51,12 +51,13 @@ impl Recorded {
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let result = read_run(path)?;
         let folder = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
-        let shown = Shown::of(&result);
+        let phases = result.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| (trial.trial, phase)));
+        let shown = phases.map(|(trial, phase)| (trial, phase.name.clone(), phase.pass().to_string())).collect();
         Ok(Self {
-            intervals: shown.rows(&folder, Table::Intervals)?,
-            resources: shown.rows(&folder, Table::Resources)?,
-            used: shown.rows(&folder, Table::ServerResources)?,
-            store: shown.rows(&folder, Table::StoreStats)?,
+            intervals: rows(&folder, Table::Intervals, &shown)?,
+            resources: rows(&folder, Table::Resources, &shown)?,
+            used: rows(&folder, Table::ServerResources, &shown)?,
+            store: rows(&folder, Table::StoreStats, &shown)?,
             study: std::fs::read_to_string(folder.join("study.toml")).ok(),
             result,
             folder,
@@ -74,18 +75,11 @@ impl Recorded {
     }
 }
 
-/// Trial, phase and pass of the rows that are part of a result.
-struct Shown(HashSet<(u32, String, String)>);
-
-impl Shown {
-    fn of(result: &RunResult) -> Self {
-        let phases = result.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| (trial.trial, phase)));
-        Self(phases.map(|(trial, phase)| (trial, phase.name.clone(), phase.pass().to_string())).collect())
-    }
-    /// The rows of a table that are part of the result.
-    fn rows<R: Row>(&self, folder: &Path, table: Table) -> Result<Vec<R>, ReportError> {
-        let mut rows: Vec<R> = tables::rows(&folder.join(table.file()))?;
-        rows.retain(|row| self.0.contains(&row.of()));
-        Ok(rows)
-    }
+/// The rows of a table that are part of the result: those of these trials, phases and passes. None if there is no table.
+fn rows<R: Row>(folder: &Path, table: Table, shown: &HashSet<(u32, String, String)>) -> Result<Vec<R>, ReportError> {
+    let path = folder.join(table.file());
+    let mut rows: Vec<R> = rows_of(&path)
+        .map_err(|e| ReportError::Damaged { path: path.clone(), what: format!("cannot be read: {e}") })?;
+    rows.retain(|row| shown.contains(&row.of()));
+    Ok(rows)
 }

@@ -3,7 +3,6 @@
 use indexmap::{IndexMap, IndexSet};
 use storebench_results::TrialResult;
 use storebench_results::answer::answer;
-use storebench_results::configurations::configuration_of;
 
 use crate::recorded::Recorded;
 
@@ -63,24 +62,20 @@ pub struct Subject {
     pub(crate) panels: Vec<String>,
     /// Number of columns of panels; by default, as many as fit.
     pub(crate) columns: Option<usize>,
-    answers: Vec<String>,
+    /// The phases that the answers of the runs are about.
+    pub(crate) answers: Vec<String>,
 }
 
 impl Subject {
-    /// The phases that the answers of the runs are about.
-    pub(crate) fn answers(&self) -> &[String] {
-        &self.answers
-    }
-
     /// Creates the subject from these runs.
     pub fn of(runs: Vec<Recorded>) -> Self {
         let names = run_names(&runs);
         let mut configurations = Vec::new();
         for (run, (recorded, run_name)) in runs.iter().zip(&names).enumerate() {
-            let configurations_of_run =
-                recorded.result.configurations.iter().map(|configuration| configuration.configuration.as_str());
+            let of = &recorded.result;
+            let in_trials = of.trials.iter().map(|trial| trial.configuration.as_str());
             let own: IndexSet<&str> =
-                configurations_of_run.chain(recorded.result.trials.iter().map(configuration_of)).collect();
+                of.configurations.iter().map(|of| of.configuration.as_str()).chain(in_trials).collect();
             for name in own {
                 configurations.push(ConfigurationOf {
                     run,
@@ -96,7 +91,7 @@ impl Subject {
         let mut stores: IndexMap<(usize, String), Vec<usize>> = IndexMap::new();
         for (at, configuration) in configurations.iter().enumerate() {
             let trials = &runs[configuration.run].result.trials;
-            let of = trials.iter().find(|trial| configuration_of(trial) == configuration.own);
+            let of = trials.iter().find(|trial| trial.configuration.as_str() == configuration.own);
             let store = of.map_or_else(|| configuration.own.clone(), |trial| trial.store.clone());
             stores.entry((configuration.run, store)).or_default().push(at);
         }
@@ -147,11 +142,6 @@ impl Subject {
             .map_or(Hue { colour: 0, shade: 100 }, |of| Hue { colour: of.colour, shade: of.shade })
     }
 
-    /// The position of a trial's configuration.
-    pub(crate) fn configuration(&self, run: usize, trial: &TrialResult) -> usize {
-        self.position(run, configuration_of(trial))
-    }
-
     /// The position of a configuration by its name in its run.
     pub(crate) fn position(&self, run: usize, own: &str) -> usize {
         self.configurations
@@ -163,7 +153,7 @@ impl Subject {
     /// Trials with the positions of their runs and configurations.
     pub(crate) fn trials(&self) -> impl Iterator<Item = (usize, usize, &TrialResult)> {
         self.runs.iter().enumerate().flat_map(move |(run, of)| {
-            of.result.trials.iter().map(move |trial| (run, self.configuration(run, trial), trial))
+            of.result.trials.iter().map(move |trial| (run, self.position(run, &trial.configuration), trial))
         })
     }
 }

@@ -15,8 +15,6 @@
 //!
 //! The result is a hint with its evidence, not a proof.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human::{digits, percent, rate};
@@ -24,7 +22,7 @@ use crate::{DiskResult, PhaseResult, ResourcesResult, StoreUseResult, WatchedPro
 
 /// What was at its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The given rate was sustained.
@@ -63,7 +61,7 @@ impl Limit {
 
 /// What limited a phase, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// The limit.
     pub limit: Limit,
@@ -175,7 +173,7 @@ fn elsewhere(used: &ResourcesResult) -> Option<(Limit, String)> {
 /// Processors that a store's processes kept busy.
 fn in_use(used: &ResourcesResult) -> Option<(&StoreUseResult, f64)> {
     let store = used.store.as_ref()?;
-    (used.span_ns > 0).then(|| (store, store.processor_s() * 1e9 / used.span_ns as f64))
+    (used.span_ns > 0).then(|| (store, store.cpu_s * 1e9 / used.span_ns as f64))
 }
 
 /// Bytes written to and read from a disk each second.
@@ -190,7 +188,7 @@ mod tests {
     use crate::{ElsewhereResult, HostResult, LimitedResult, NetworkResult, OpResult, RateResult};
 
     fn phase(host: HostResult, cpu_s: f64) -> PhaseResult {
-        let store = StoreUseResult { whose: WatchedProcess::Server, cpu_user_s: cpu_s, ..StoreUseResult::default() };
+        let store = StoreUseResult { whose: WatchedProcess::Server, cpu_s, ..StoreUseResult::default() };
         PhaseResult {
             elapsed_ns: 10_000_000_000,
             in_flight_limit: 4,

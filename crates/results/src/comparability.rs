@@ -4,14 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::{IndexMap, IndexSet};
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use storebench_study::op_kind::OpKind;
 use storebench_study::workload::shown_value;
 
-use crate::configurations::{configuration_of, is_whole};
+use crate::configurations::is_whole;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::plan::PlannedCollection;
 use crate::sums::{Figure, Sums};
@@ -44,7 +42,7 @@ const ROWS: [&str; 2] = ["query", "transaction"];
 
 /// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DifferenceKind {
     /// What was done: operations, batches, counts, the rate.
@@ -70,7 +68,7 @@ impl DifferenceKind {
 
 /// A difference between two configurations that makes their figures incomparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// What differs.
     pub kind: DifferenceKind,
@@ -245,7 +243,7 @@ fn outline(plan: &str) -> String {
 fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = (&'a str, String, String)> {
     let shown = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), shown_value);
     let names: IndexSet<&String> = x.settings.keys().chain(y.settings.keys()).collect();
-    // Older versions recorded no settings; that does not count as a difference.
+    // Copies have no settings.
     let known = !x.settings.is_empty() && !y.settings.is_empty();
     let differing = names.into_iter().filter(move |name| known && x.settings.get(*name) != y.settings.get(*name));
     differing.map(move |name| (name.as_str(), shown(x.settings.get(name)), shown(y.settings.get(name))))
@@ -279,7 +277,7 @@ impl<'a> Configuration<'a> {
     }
 
     fn name(&self) -> &str {
-        self.trials.first().map_or("", |trial| configuration_of(trial))
+        self.trials.first().map_or("", |trial| trial.configuration.as_str())
     }
 
     fn scheme(&self) -> Option<&str> {

@@ -38,7 +38,7 @@ fn how_was_asked_and_what_was_found() {
         (read.misses, read.succeeded, read.documents) = (read.succeeded, 0, 0);
     });
     assert_eq!(misses, (Work, "read finds nothing in 0 % against 100 % of its attempts".into()));
-    // An older version recorded no settings.
+    // A copy has no settings.
     assert_eq!(of(|t| t.phases[1].settings.clear()), []);
     // Client settings do not change the work.
     let (a, b) = (

@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 
 use indexmap::{IndexMap, IndexSet};
+use storebench_study::workload::FactorValues;
 
 use crate::figures::{Better, DOCUMENTS, THROUGHPUT, in_documents, of_trial};
 use crate::plan::Plan;
 use crate::series::Series;
+use crate::stats::Uncertain;
 use crate::sweep::{Measured, PRACTICAL, sweep};
 use crate::{ConfigurationResult, FactorSweep, PhaseResult, RunResult, TrialResult};
-
-/// The name of a trial's configuration. Results of older versions name stores only.
-pub fn configuration_of(trial: &TrialResult) -> &str {
-    if trial.configuration.is_empty() { &trial.store } else { &trial.configuration }
-}
 
 /// Whether a trial completed. Partial trials are in no figure.
 pub fn is_whole(trial: &TrialResult) -> bool {
@@ -88,7 +85,7 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
     let mut configurations: IndexMap<&str, Vec<&TrialResult>> =
         planned.map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
     for trial in trials.iter().filter(|trial| !trial.control) {
-        configurations.entry(configuration_of(trial)).or_default().push(trial);
+        configurations.entry(trial.configuration.as_str()).or_default().push(trial);
     }
     configurations.retain(|_, trials| !trials.is_empty());
     let mut all: Vec<Configuration<'_>> =
@@ -103,17 +100,34 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
 /// The end of a control's name, after the name of the configuration that it repeats.
 pub const CONTROL: &str = " (control)";
 
-/// The first configuration and its control, if both were measured.
-pub(crate) fn controlled(result: &RunResult) -> Option<(Configuration<'_>, Configuration<'_>)> {
+/// The name of the first configuration, and the ratio of each figure of its control to its own. `None` unless both were
+/// measured.
+pub(crate) fn control_ratios(result: &RunResult) -> Option<(&str, IndexMap<String, Uncertain>)> {
     let control = control_among(&result.trials)?;
     let repeated = control.name.strip_suffix(CONTROL)?;
     let first = configurations_of(&result.plan, &result.trials).into_iter().find(|of| of.name == repeated)?;
-    Some((first.clone(), Configuration { rounds: first.rounds, ..control }))
+    let control = Configuration { rounds: first.rounds.clone(), ..control };
+    let series = |of: &Configuration<'_>| Series::of(of.counted(), |_| Vec::new());
+    let of_control = series(&control);
+    let ratio = |(name, of_first): (String, Series)| {
+        let ratio = of_control.get(&name)?.ratio_to(&of_first)?;
+        Some((name, ratio))
+    };
+    Some((first.name, series(&first).into_iter().filter_map(ratio).collect()))
+}
+
+/// The paths of the factors that have several values.
+pub(crate) fn varied<'a>(values: impl IntoIterator<Item = &'a FactorValues>) -> IndexSet<&'a str> {
+    let mut seen: IndexMap<&str, IndexSet<String>> = IndexMap::new();
+    for (path, value) in values.into_iter().flatten() {
+        seen.entry(path).or_default().insert(value.to_string());
+    }
+    seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
 }
 
 fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
     let trials: Vec<&TrialResult> = trials.iter().filter(|trial| trial.control).collect();
-    trials.first().map(|first| configuration_of(first)).map(|name| Configuration { name, trials, rounds: None })
+    trials.first().map(|first| first.configuration.as_str()).map(|name| Configuration { name, trials, rounds: None })
 }
 
 /// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
@@ -200,27 +214,18 @@ pub(crate) fn sweeps_of(result: &RunResult) -> Vec<FactorSweep> {
 /// The figure at each value that ran, by round. Empty for a value if none of its trials is `counted`, or if one that is
 /// lacks the figure.
 fn values_of(trials: &[(f64, &TrialResult)], figure: &str, counted: &BTreeSet<u32>) -> Vec<Measured> {
-    let mut values: Vec<Measured> = Vec::new();
-    let mut lacking: Vec<f64> = Vec::new();
-    for (value, trial) in trials {
-        if !values.iter().any(|(known, _)| known == value) {
-            values.push((*value, Vec::new()));
-        }
-        if !counted.contains(&trial.trial) {
-            continue;
-        }
-        let found = of_trial(trial).into_iter().find(|f| f.name() == figure).and_then(|f| f.observed(trial.trial));
-        match (found, values.iter_mut().find(|(known, _)| known == value)) {
-            (Some(found), Some((_, figures))) => figures.push((trial.round, found)),
-            _ => lacking.push(*value),
-        }
-    }
-    for (value, figures) in &mut values {
-        if lacking.contains(value) {
-            figures.clear();
-        }
-    }
-    values
+    let mut values: Vec<f64> = trials.iter().map(|(value, _)| *value).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let observed = |(_, trial): &(f64, &TrialResult)| {
+        let found = of_trial(trial).into_iter().find(|f| f.name() == figure)?;
+        Some((trial.round, found.observed(trial.trial)?))
+    };
+    let figures = |value: f64| {
+        let own = trials.iter().filter(|(of, trial)| *of == value && counted.contains(&trial.trial));
+        own.map(observed).collect::<Option<Vec<_>>>().unwrap_or_default()
+    };
+    values.into_iter().map(|value| (value, figures(value))).collect()
 }
 
 fn others(trial: &TrialResult, factor: &str) -> IndexMap<String, serde_json::Value> {

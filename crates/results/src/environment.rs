@@ -4,15 +4,13 @@
 
 mod hosts;
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use hosts::{authority_of, host_of, is_loopback, port_of};
 
 /// The machine of the client. What the system does not report is null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Model of the processor.
     pub cpu_model: Option<String>,
@@ -39,10 +37,8 @@ pub struct Environment {
     /// The kernel's clock source.
     pub clock_source: Option<String>,
     /// By how much the clock may be off at most, in ns, as its time service says. Null if nothing synchronises it.
-    #[serde(default)]
     pub clock_error_ns: Option<u64>,
     /// A number that tells machines apart: a hash of the kernel's random number of this boot.
-    #[serde(default)]
     pub boot: Option<String>,
     /// Files this process may hold open.
     pub open_files_limit: Option<u64>,
@@ -57,7 +53,7 @@ pub const SYNC_TOO_FAST_NS: u64 = 20_000;
 
 /// The file system below a path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disk {
     /// The path.
     pub path: String,

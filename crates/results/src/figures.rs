@@ -166,7 +166,7 @@ pub(crate) fn of_phase(phase: &PhaseResult) -> Vec<Figure> {
 /// The resources that the store's processes and its folder used.
 fn of_resources(phase: &PhaseResult) -> Vec<Figure> {
     let Some(used) = &phase.resources else { return Vec::new() };
-    // An embedded store shares the client's process, which the client measures. Older results hold two figures.
+    // An embedded store shares the client's process, which the client measures; of all parts of a run together.
     let own = used.store.as_ref().is_some_and(|store| store.whose == WatchedProcess::ClientAndStore);
     let store = used.store.as_ref().map(|store| match own {
         true => (phase.client.process_cpu_us_per_op, phase.client.rss_max_bytes),

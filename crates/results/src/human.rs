@@ -86,6 +86,19 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
+/// A time to the minute: `2026-11-25 10:15`.
+pub fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
+}
+
+/// The start of a text of more than `most` characters, with `…`; a shorter one as it is.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
     let all: Vec<T> = all.into_iter().collect();
@@ -99,11 +112,20 @@ pub(crate) fn listed<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String 
 
 /// The first of these, and the number of the others: `a, b and 3 more`.
 pub fn some_of(all: impl IntoIterator<Item = String>, most: usize) -> String {
+    listed(first_of(all, most, |more| format!("{} more", count(more))))
+}
+
+/// The first of these texts, and what `rest` says about the number of the others, if there are any.
+pub(crate) fn first_of(
+    all: impl IntoIterator<Item = String>,
+    most: usize,
+    rest: impl Fn(u64) -> String,
+) -> Vec<String> {
     let mut all: Vec<String> = all.into_iter().collect();
     let more = all.len().saturating_sub(most);
     all.truncate(most);
-    all.extend((more > 0).then(|| format!("{} more", count(more as u64))));
-    listed(all)
+    all.extend((more > 0).then(|| rest(more as u64)));
+    all
 }
 
 /// In place of an interval [so wide](is_beyond).
@@ -161,6 +183,7 @@ mod tests {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.125), "12.5 %");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(workers(2, 1, 1), "2 workers");
         assert_eq!(workers(1, 4, 1), "1 worker × 4 connections");
         assert_eq!(workers(2, 1, 8), "2 workers, 8 operations at a time on each");

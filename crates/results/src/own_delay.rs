@@ -11,7 +11,7 @@
 
 use storebench_engine::measure::{ResourceSample, SAMPLE_EVERY};
 
-use crate::{AllOps, ClientUse, OwnDelay, PhaseResult};
+use crate::{AllOps, ClientUse, OwnDelay};
 
 /// Lateness of a thread that only sleeps below this, in ns, is normal timer inaccuracy.
 pub(crate) const ORDINARY_LATENESS_NS: u64 = 5_000_000;
@@ -56,11 +56,6 @@ pub fn own_delay(all: &AllOps, client: &ClientUse) -> OwnDelay {
         p99: share(|of| of.p99),
         p99_9: share(|of| of.p99_9),
     }
-}
-
-/// The same for a phase, which need not be of this version.
-pub(crate) fn of_phase(phase: &PhaseResult) -> OwnDelay {
-    own_delay(&phase.all, &phase.client)
 }
 
 /// What decides how many operations a stop of the client delays.

@@ -3,20 +3,19 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use storebench_study::workload::FIRST_LOOK;
 
 use crate::human::{bytes, count, duration, percent, workers};
+use crate::run_folder::is_zero;
 
 /// The most trials that are listed.
 const SHOWN_TRIALS: usize = 40;
 
 /// Everything that a run does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// The study's title.
     pub title: String,
@@ -34,10 +33,9 @@ pub struct Plan {
     /// What is done in each trial, in this order.
     pub phases: Vec<PlannedPhase>,
     /// Number of the study's own stores, if `--store` replaced them; 0 if not.
-    #[serde(default, skip_serializing_if = "none_replaced")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub replaced_stores: usize,
     /// What is compared: every store at every combination of the factors' values.
-    #[serde(default)]
     pub configurations: Vec<PlannedConfiguration>,
     /// Every trial, in the order they run.
     pub trials: Vec<PlannedTrial>,
@@ -45,13 +43,9 @@ pub struct Plan {
     pub estimate: Estimate,
 }
 
-fn none_replaced(stores: &usize) -> bool {
-    *stores == 0
-}
-
 /// The documents of one collection.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedCollection {
     /// Its name.
     pub collection: String,
@@ -62,10 +56,8 @@ pub struct PlannedCollection {
     /// Size of all documents.
     pub total_bytes: u64,
     /// The store's name for them, if they already exist and are only read.
-    #[serde(default)]
     pub existing: Option<String>,
     /// The most keys that are sampled from those.
-    #[serde(default)]
     pub sample: Option<u64>,
     /// The file they come from, if they are the user's own.
     pub from: Option<String>,
@@ -82,7 +74,7 @@ pub struct PlannedCollection {
 
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedPhase {
     /// Its name.
     pub name: String,
@@ -103,7 +95,6 @@ pub struct PlannedPhase {
     /// The scheduled operations per second as the study gives them, in words. Null in a closed loop.
     pub rate: Option<String>,
     /// Whether the highest rate that meets the study's limits is searched.
-    #[serde(default)]
     pub searched: bool,
     /// Threads that send operations; for a copy, its tasks.
     pub workers: u32,
@@ -115,7 +106,6 @@ pub struct PlannedPhase {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pin_workers: bool,
     /// For a copy: the parts into which the work is split.
-    #[serde(default)]
     pub parts: Option<u32>,
     /// The distribution of requests over keys.
     pub popularity: String,
@@ -123,7 +113,7 @@ pub struct PlannedPhase {
 
 /// One store at one combination of values.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedConfiguration {
     /// Its name: the store, and the values.
     pub configuration: String,
@@ -147,7 +137,7 @@ pub struct PlannedConfiguration {
 
 /// A part of the study that was left out on a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// The phase, unless it is an index.
     pub phase: Option<String>,
@@ -161,14 +151,13 @@ pub struct LeftOut {
 
 /// One configuration measured once.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedTrial {
     /// Number in the order they run, from 1.
     pub trial: u32,
     /// The round it belongs to, from 1.
     pub round: u32,
     /// Name of the configuration.
-    #[serde(default)]
     pub configuration: String,
     /// Name of the store.
     pub store: String,
@@ -181,7 +170,7 @@ pub struct PlannedTrial {
 
 /// Rough estimate of time and disk space.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The shortest time it may take: phases of known length, and loads and counted phases at the fast end of what
     /// stores do.
@@ -189,10 +178,8 @@ pub struct Estimate {
     /// The longest time it may take, with loads and counted phases at the slow end.
     pub most_s: f64,
     /// The part of `least_s` that loads take.
-    #[serde(default)]
     pub least_load_s: f64,
     /// The part of `most_s` that loads take, with the waiting after them.
-    #[serde(default)]
     pub most_load_s: f64,
     /// The assumptions behind both ends.
     pub assumes: String,
@@ -202,10 +189,8 @@ pub struct Estimate {
     pub disk_bytes: u64,
     /// The same for all stores together, each with its largest configuration. Rounds take turns, so all stores exist at
     /// the same time.
-    #[serde(default)]
     pub all_disk_bytes: u64,
     /// Disk space of this machine that copy files need in the folder for temporary files.
-    #[serde(default)]
     pub files_bytes: u64,
 }
 

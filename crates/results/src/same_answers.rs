@@ -65,9 +65,7 @@ fn pairs(result: &RunResult) -> Vec<Pair<'_>> {
             let same = |query: &&QueryAnswers| query.phase == of_second.phase && query.query == of_second.query;
             let earlier = result.trials[..at].iter().filter(|first| alike(first, second));
             let found = earlier.filter_map(|first| Some((first, first.answers.iter().find(same)?))).next();
-            if let Some((first, of_first)) = found {
-                all.push(Pair { first, second, answers: (of_first, of_second) });
-            }
+            all.extend(found.map(|(first, of_first)| Pair { first, second, answers: (of_first, of_second) }));
         }
     }
     all

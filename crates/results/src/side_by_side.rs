@@ -6,7 +6,6 @@ mod resources;
 
 use indexmap::IndexSet;
 
-use crate::configurations::configuration_of;
 use crate::figures::{DISK, DOCUMENTS, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{BEYOND, bytes, duration, is_beyond, percent, rate, ratio};
 use crate::stats::Estimate;
@@ -233,7 +232,7 @@ fn over(figure: Option<&FigureOverTrials>, show: fn(f64) -> String, lacking: &st
 
 /// How often the limits of a phase were met over the configuration's trials, and the lowest share within a time limit.
 fn limits(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
-    let of_configuration = result.trials.iter().filter(|t| configuration_of(t) == configuration.configuration);
+    let of_configuration = result.trials.iter().filter(|t| t.configuration.as_str() == configuration.configuration);
     let judged: Vec<_> = of_configuration
         .flat_map(|t| &t.phases)
         .filter(|p| p.name == phase && !p.limits.is_empty())

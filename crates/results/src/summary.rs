@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub use brief::brief;
 
 use crate::answer::{Answer, answer};
-use crate::claims::ClaimTable;
+use crate::claims::claim_table;
 use crate::figures::{in_documents, is_bulk};
 use crate::generators::generators;
 use crate::human::{bytes, count, digits, duration, percent, plural, rate, workers};
@@ -93,7 +93,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
         let _ = write!(out, "\n{cost}");
     }
     if !result.claims.is_empty() {
-        let _ = write!(out, "\n{}\n{}", paint.bold("Published claims"), ClaimTable(&result.claims));
+        let _ = write!(out, "\n{}\n{}", paint.bold("Published claims"), claim_table(&result.claims));
     }
     let of = result.trials.len();
     let shown = result.trials.iter().filter(|trial| of <= DETAILED_TRIALS || trial.failure.is_some());
@@ -197,37 +197,21 @@ fn trial_header(out: &mut String, trial: &TrialResult, of: usize, paint: Paint) 
         let _ = writeln!(out, "{keys} keys of `{}` sampled, documents of {bytes}", sampled.existing);
     }
     for index in &trial.indexes {
-        let _ = write!(out, "index {} of {}: ", index.name, index.collection);
-        let _ = match index.build_ns {
-            Some(ns) => write!(out, "built in {}", duration(ns as f64)),
-            None => write!(out, "already existed"),
-        };
-        let _ = match index.bytes {
-            Some(size) => writeln!(out, ", {}", bytes(size as f64)),
-            None => writeln!(out, ", size unknown"),
-        };
+        let _ = writeln!(out, "index {} of {}: {}", index.name, index.collection, index.in_words());
     }
 }
 
 fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
     let paint = layout.paint;
-    let operations: u64 = phase.ops.values().fold(0, |sum, op| sum.saturating_add(op.count));
+    let (head, width) = (format!("{}: ", paint.bold(&phase.name)), layout.width + paint.signs());
     if phase.ops.is_empty() {
-        out.push_str(&in_lines(
-            &format!("{}: ", paint.bold(&phase.name)),
-            &rested(phase),
-            layout.width + paint.signs(),
-        ));
+        out.push_str(&in_lines(&head, &rested(phase), width));
         return;
     }
     if phase.warm_up {
-        let _ = writeln!(
-            out,
-            "{}: warm-up, {} operations in {}, not part of the result",
-            paint.bold(&phase.name),
-            count(operations),
-            duration(phase.elapsed_ns as f64)
-        );
+        let operations = count(phase.ops.values().fold(0, |sum: u64, op| sum.saturating_add(op.count)));
+        let took = duration(phase.elapsed_ns as f64);
+        let _ = writeln!(out, "{head}warm-up, {operations} operations in {took}, not part of the result");
         return;
     }
     let mut facts = vec![duration(phase.elapsed_ns as f64)];
@@ -239,28 +223,23 @@ fn phase_text(out: &mut String, phase: &PhaseResult, layout: Layout) {
         (None, None) => vec![workers_of(phase), "closed loop".to_owned()],
     });
     facts.push(format!("durability {}", phase.durability.in_words()));
-    out.push_str(&in_lines(&format!("{}: ", paint.bold(&phase.name)), &facts, layout.width + paint.signs()));
+    out.push_str(&in_lines(&head, &facts, width));
     out.push_str(&layout.table(&phase_table(phase)));
     out.extend(times::note([phase]).map(|note| paragraph("  ", "    ", &note, layout.width)));
     out.extend(generators(phase).map(|table| layout.table(&table)));
     let mut facts = Vec::new();
     let client = &phase.client;
-    if let Some(us) = client.process_cpu_us_per_op {
-        facts.push(format!("whole process {} CPU/op", duration(us * 1e3)));
-    }
+    facts.extend(client.process_cpu_us_per_op.map(|us| format!("whole process {} CPU/op", duration(us * 1e3))));
     if client.spin_cpu_s > 0.0 {
         facts.push(format!("active waiting {} CPU", duration(client.spin_cpu_s * 1e9)));
     }
     facts.push(format!("peak memory {}", bytes(client.rss_max_bytes as f64)));
-    if let Some(p99) = client.send_delay_ns.p99 {
-        facts.push(format!("send delay p99 {}", duration(p99 as f64)));
-    }
+    facts.extend(client.send_delay_ns.p99.map(|p99| format!("send delay p99 {}", duration(p99 as f64))));
     if phase.tasks.is_none() {
         facts.push(format!("{} distinct keys", count(phase.documents.distinct_keys)));
     }
-    if let Some(disk) = phase.store_after.as_ref().and_then(|s| s.disk_bytes) {
-        facts.push(format!("on disk {}", bytes(disk as f64)));
-    }
+    let disk = phase.store_after.as_ref().and_then(|after| after.disk_bytes);
+    facts.extend(disk.map(|disk| format!("on disk {}", bytes(disk as f64))));
     out.push_str(&in_lines("  ", &facts, layout.width));
     if !phase.course_per_s.is_empty() {
         let most = phase.course_per_s.iter().copied().fold(0.0, f64::max);

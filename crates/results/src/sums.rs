@@ -12,7 +12,6 @@ pub(crate) struct Figure {
 impl Figure {
     fn add(self, op: &OpResult, sum: u64, deviation: Option<f64>) -> Self {
         let (n, sum) = ((op.succeeded as f64).max(1.0), sum as f64);
-        // Earlier versions kept no deviation: the mean then has no error.
         let squares = n * deviation.unwrap_or(0.0).powi(2) + sum * sum / n;
         Self { sum: self.sum + sum, squares: self.squares + squares }
     }

@@ -24,8 +24,6 @@ mod words;
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Better;
@@ -41,7 +39,7 @@ pub(crate) type Measured = (f64, Vec<(u32, Observed)>);
 
 /// One value of the curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweptValue {
     /// The value.
     pub value: f64,
@@ -56,7 +54,7 @@ pub struct SweptValue {
 
 /// Two values whose interval leaves open whether the greater one is better by more than the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpenPair {
     /// The smaller value.
     pub value: f64,
@@ -69,7 +67,7 @@ pub struct OpenPair {
 
 /// What lies beyond the sweet spot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
     /// No value: the last one is the best by more than the threshold. Higher values may be better still.
@@ -86,7 +84,7 @@ pub enum Beyond {
 
 /// A factor's curve and its sweet spot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sweep {
     /// The practical threshold, as a share: 0.05 for 5 %.
     pub threshold: f64,

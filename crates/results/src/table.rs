@@ -92,20 +92,24 @@ impl Table {
 
     /// The table without the last columns that do not fit into this width, but with at least `keep` columns.
     pub(crate) fn narrowed(mut self, indent: usize, width: usize, keep: usize) -> Self {
-        let length = |text: &str| text.chars().count();
-        let widest = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(&cell.text));
-            cells.max().unwrap_or(0).max(length(&self.columns[column].title)) + 2
-        };
         let mut room = indent.saturating_sub(2);
-        let fits = (0..self.columns.len()).take_while(|column| {
-            room += widest(*column);
+        let fits = self.widths().into_iter().take_while(|column| {
+            room += column + 2;
             room <= width
         });
         let kept = fits.count().max(keep).min(self.columns.len());
         self.columns.truncate(kept);
         self.rows.iter_mut().for_each(|row| row.truncate(kept));
         self
+    }
+
+    /// The width of each column in characters.
+    fn widths(&self) -> Vec<usize> {
+        let widest = |(nth, column): (usize, &Column)| {
+            let cells = self.rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.text.chars().count());
+            cells.chain([column.title.chars().count()]).max().unwrap_or(0)
+        };
+        self.columns.iter().enumerate().map(widest).collect()
     }
 
     /// The table as text, indented by `indent` spaces.
@@ -116,11 +120,7 @@ impl Table {
     /// The same in lines of at most `width` characters. Columns that do not fit follow below, after the first column
     /// again.
     pub(crate) fn print_within(&self, indent: usize, width: usize) -> String {
-        let length = |text: &str| text.chars().count();
-        let widest =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(&cell.text)).max();
-        let widths: Vec<usize> =
-            self.columns.iter().enumerate().map(|(n, c)| widest(n).unwrap_or(0).max(length(&c.title))).collect();
+        let widths = self.widths();
         let mut out = String::new();
         let mut part = vec![0];
         let room = |part: &[usize]| indent + part.iter().map(|&c| widths[c] + 2).sum::<usize>() - 2;

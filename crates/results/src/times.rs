@@ -32,12 +32,12 @@ pub fn service(op: &OpResult) -> Percentiles {
 }
 
 /// Response times of all operations of a phase together. `None` in a closed loop.
-pub(crate) fn response_of_all(all: &AllOps) -> Option<Percentiles> {
+pub fn response_of_all(all: &AllOps) -> Option<Percentiles> {
     all.response_of_attempts_ns.or(all.response_ns)
 }
 
 /// Service times of all operations of a phase together.
-pub(crate) fn service_of_all(all: &AllOps) -> Percentiles {
+pub fn service_of_all(all: &AllOps) -> Percentiles {
     all.service_of_attempts_ns.unwrap_or(all.service_ns)
 }
 

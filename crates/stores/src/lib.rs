@@ -8,17 +8,8 @@
 // The futures of Couchbase's client nest deeper than the default limit of 128.
 #![cfg_attr(feature = "couchbase", recursion_limit = "256")]
 
-#[cfg(any(feature = "http", feature = "memcached"))]
 mod ascii;
-#[cfg(any(
-    feature = "couchbase",
-    feature = "hosted",
-    feature = "http",
-    feature = "memcached",
-    feature = "mongodb",
-    feature = "postgres",
-    feature = "redis"
-))]
+#[cfg(feature = "stream")]
 mod connection;
 #[cfg(feature = "couchbase")]
 mod couchbase;
@@ -40,17 +31,7 @@ mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
 #[cfg(feature = "stream")]
-#[cfg_attr(
-    not(any(
-        feature = "postgres",
-        feature = "redis",
-        feature = "memcached",
-        feature = "http",
-        feature = "mongodb",
-        feature = "couchbase"
-    )),
-    allow(dead_code, unused_imports, unused_macros, reason = "a hosted store uses only a small part of it")
-)]
+#[cfg_attr(not(feature = "net"), allow(unused_macros, reason = "a hosted store uses only a small part of it"))]
 mod net;
 #[cfg(test)]
 #[cfg(all(feature = "fjall", feature = "redb"))]
@@ -63,12 +44,11 @@ mod ravendb;
 mod redb;
 #[cfg(feature = "redis")]
 mod redis;
+mod refusals;
 mod registry;
-#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod repeats;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg_attr(not(feature = "default"), allow(dead_code, reason = "each driver uses only part of it"))]
 mod study_queries;
 
 #[cfg(feature = "hosted")]

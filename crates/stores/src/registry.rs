@@ -9,9 +9,7 @@ use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use storebench_engine::store::ordered_map::EmbeddedStore;
-use storebench_engine::store::{
-    AnyStore, Erased, Limit, LimitOptions, MemoryStore, NullStore, Slow, SlowOptions, StoreError,
-};
+use storebench_engine::store::{AnyStore, Erased, Limit, MemoryStore, NullStore, Slow, SlowOptions, StoreError};
 use storebench_study::units::{PerSecond, Span};
 
 /// A kind of store, or a decorator.
@@ -342,12 +340,10 @@ fn decorate(
             Ok(Arc::new(Slow::new(Erased(inner), slow)))
         }
         "limit" => {
-            let text = options.take("rate").ok_or_else(|| {
+            let PerSecond(rate_per_s) = options.parse("rate")?.ok_or_else(|| {
                 StoreError::BadUrl(format!("`limit+` requires a rate; write it like {}", scheme.example))
             })?;
-            let PerSecond(rate_per_s) =
-                text.parse().map_err(|e| StoreError::BadUrl(format!("invalid option `rate={text}`: {e}")))?;
-            Ok(Arc::new(Limit::new(Erased(inner), LimitOptions { rate_per_s })?))
+            Ok(Arc::new(Limit::new(Erased(inner), rate_per_s)?))
         }
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }

@@ -1,8 +1,10 @@
 //! What drivers share for queries of the study: what is prepared by the number of the query, and JSON with parameters.
 
 use serde_json::Value;
-use storebench_engine::store::{Batch, ErrorKind, OpError};
+use storebench_engine::store::{Batch, OpError, StoreError};
 use storebench_study::workload::param_name;
+
+use crate::refusals::refused;
 
 /// What a session has prepared for each query, by its number.
 #[derive(Debug)]
@@ -66,6 +68,13 @@ impl Template {
         self.0.push(Part::Value(position));
     }
 
+    /// The JSON with these values, read again.
+    pub(crate) fn filled(&self, values: Batch<'_>) -> Result<Value, StoreError> {
+        let mut text = Vec::new();
+        self.write(values, &mut text);
+        serde_json::from_slice(&text).map_err(|e| StoreError::Failed(format!("the query is not JSON: {e}")))
+    }
+
     fn add(&mut self, value: &Value, values: Batch<'_>) {
         match value {
             Value::String(text) => {
@@ -111,7 +120,6 @@ impl Template {
 
 /// The only member of a query that is a table, if it is one of these. `of` is the name of the store.
 pub(crate) fn only_member(text: &str, known: &[&str], of: &str) -> Result<(String, Value), OpError> {
-    let refused = |what: String| OpError::new(ErrorKind::Refused, what);
     let query: Value = serde_json::from_str(text).map_err(|e| refused(format!("the query is not JSON: {e}")))?;
     let members = query.as_object().filter(|members| members.len() == 1);
     match members.and_then(|members| members.iter().next()) {

@@ -93,7 +93,7 @@ fn study(operations: u64) -> Study {
 fn allocations(store: &Arc<dyn AnyStore>, operations: u64, phase: &str) -> u64 {
     let study = study(operations);
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let collection = &study.collections["documents"];
     let layout = CollectionLayout {

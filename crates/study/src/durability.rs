@@ -1,15 +1,13 @@
 //! What an acknowledgement guarantees. The names are the same for every store; each driver says how it maps them.
 
-#[cfg(feature = "schema")]
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 #[cfg(feature = "schema")]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::written::{names, written_as};
+use crate::written::{names, schema, written_as};
 
 /// Durability is not a single scale. How many nodes have the write, and on how many of them it has reached which kind
 /// of storage, are separate guarantees.
@@ -196,16 +194,10 @@ impl Serialize for Durability {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for Durability {
-    fn schema_name() -> Cow<'static, str> {
-        "Durability".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let table = generator.subschema_for::<Table>();
-        json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority"] }, table] })
-    }
-}
+schema!(Durability, "Durability", |generator| {
+    let table = generator.subschema_for::<Table>();
+    schemars::json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority"] }, table] })
+});
 
 /// What a phase asks of the store about acknowledged writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -303,28 +295,18 @@ written_as!(
 
 impl Serialize for DurabilityRequest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Exactly {
-            exactly: Durability,
-        }
         match self {
             Self::AtLeast(durability) => durability.serialize(serializer),
-            Self::Exactly(exactly) => Exactly { exactly: *exactly }.serialize(serializer),
+            Self::Exactly(exactly) => serializer.collect_map([("exactly", exactly)]),
             Self::AsShipped => serializer.serialize_str(AS_SHIPPED),
         }
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for DurabilityRequest {
-    fn schema_name() -> Cow<'static, str> {
-        "DurabilityRequest".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let table = generator.subschema_for::<RequestTable>();
-        json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority", "default"] }, table] })
-    }
-}
+schema!(DurabilityRequest, "DurabilityRequest", |generator| {
+    let table = generator.subschema_for::<RequestTable>();
+    schemars::json_schema!({ "anyOf": [{ "enum": ["none", "os", "fsync", "majority", "default"] }, table] })
+});
 
 written_as!(
     Acknowledged,
@@ -348,15 +330,9 @@ impl Serialize for Acknowledged {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for Acknowledged {
-    fn schema_name() -> Cow<'static, str> {
-        "Acknowledged".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": "majority" }] })
-    }
-}
+schema!(Acknowledged, "Acknowledged", |_| {
+    schemars::json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": "majority" }] })
+});
 
 /// How fresh a read is. The names are the same for every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -372,15 +348,7 @@ pub enum ReadConsistency {
     Strong,
 }
 
-impl fmt::Display for ReadConsistency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::StaleOk => "stale-ok",
-            Self::Session => "session",
-            Self::Strong => "strong",
-        })
-    }
-}
+names! { ReadConsistency: StaleOk "stale-ok", Session "session", Strong "strong" }
 
 /// How far a transaction is kept apart from others. The names are the same for every store, and mean what Berenson et al.
 /// define in "A Critique of ANSI SQL Isolation Levels" (1995). Weakest first.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::written::names;
+use crate::written::{names, schema};
 
 /// The kind of an operation, for capabilities, mixes and results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,17 +84,8 @@ impl OpKind {
 
     /// Whether it may change what is stored.
     pub fn writes(self) -> bool {
-        !matches!(
-            self,
-            OpKind::Read
-                | OpKind::Exists
-                | OpKind::BulkRead
-                | OpKind::Page
-                | OpKind::Prefix
-                | OpKind::Scan
-                | OpKind::View
-                | OpKind::Query
-        )
+        use OpKind::{BulkRead, Exists, Page, Prefix, Query, Read, Scan, View};
+        !matches!(self, Read | Exists | BulkRead | Page | Prefix | Scan | View | Query)
     }
 
     /// Whether it returns documents or rows. A transaction does if one of its steps does.
@@ -110,16 +101,8 @@ impl OpKind {
     /// Whether it is idempotent, so that it may be retried if the outcome of the first try is unknown. An insert is
     /// not: the second try reports a conflict that the first one caused.
     pub fn repeatable(self) -> bool {
-        !matches!(
-            self,
-            OpKind::Append
-                | OpKind::Prepend
-                | OpKind::Counter
-                | OpKind::Insert
-                | OpKind::BulkInsert
-                | OpKind::CompareAndSwap
-                | OpKind::Transaction
-        )
+        use OpKind::{Append, BulkInsert, CompareAndSwap, Counter, Insert, Prepend, Transaction};
+        !matches!(self, Append | Prepend | Counter | Insert | BulkInsert | CompareAndSwap | Transaction)
     }
 }
 
@@ -137,15 +120,9 @@ impl<'de> Deserialize<'de> for OpKind {
     }
 }
 
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for OpKind {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "OpName".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "enum": Self::IN_MIX,
-            "description": "Name of a single operation in a mix; `batch` turns it into its bulk form."
-        })
-    }
-}
+schema!(OpKind, "OpName", |_| {
+    schemars::json_schema!({
+        "enum": OpKind::IN_MIX,
+        "description": "Name of a single operation in a mix; `batch` turns it into its bulk form."
+    })
+});

@@ -215,7 +215,7 @@ fn thousands(text: &str, example: &str) -> Result<f64, UnitError> {
 }
 
 /// Operations per second. Written `250`, `0.5`, `"2k"` or `"1.5M"`.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize)]
 pub struct PerSecond(pub f64);
 
 impl PerSecond {
@@ -243,21 +243,9 @@ crate::written::written_as!(
     text = str::parse::<PerSecond>,
 );
 
-impl Serialize for PerSecond {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl JsonSchema for PerSecond {
-    fn schema_name() -> Cow<'static, str> {
-        "PerSecond".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["number", "string"], "description": "operations per second: 250, 0.5, \"2k\"" })
-    }
-}
+crate::written::schema!(PerSecond, "PerSecond", |_| {
+    json_schema!({ "type": ["number", "string"], "description": "operations per second: 250, 0.5, \"2k\"" })
+});
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -281,15 +269,9 @@ macro_rules! number_or_text {
                 ($as_wire)(self, serializer)
             }
         }
-        #[cfg(feature = "schema")]
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": ["string", "integer"], "description": $schema })
-            }
-        }
+        $crate::written::schema!($type, stringify!($type), |_| {
+            json_schema!({ "type": ["string", "integer"], "description": $schema })
+        });
     };
 }
 
@@ -315,6 +297,42 @@ number_or_text!(
     |v: &Count, s: S| s.serialize_u64(v.0)
 );
 
+/// Reads one value as `exactly` that, and a list with `of_list`.
+macro_rules! one_or_list {
+    ($type:ident, $expecting:literal) => {
+        impl<'de, T> Deserialize<'de> for $type<T>
+        where
+            T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug,
+        {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct V<T>(std::marker::PhantomData<T>);
+                impl<'de, T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug> Visitor<'de> for V<T> {
+                    type Value = $type<T>;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<$type<T>, A::Error> {
+                        $type::of_list(seq)
+                    }
+                    fn visit_i64<E: de::Error>(self, n: i64) -> Result<$type<T>, E> {
+                        T::deserialize(de::value::I64Deserializer::new(n)).map($type::exactly)
+                    }
+                    fn visit_u64<E: de::Error>(self, n: u64) -> Result<$type<T>, E> {
+                        T::deserialize(de::value::U64Deserializer::new(n)).map($type::exactly)
+                    }
+                    fn visit_f64<E: de::Error>(self, n: f64) -> Result<$type<T>, E> {
+                        T::deserialize(de::value::F64Deserializer::new(n)).map($type::exactly)
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type<T>, E> {
+                        T::deserialize(de::value::StrDeserializer::new(text)).map($type::exactly)
+                    }
+                }
+                deserializer.deserialize_any(V(std::marker::PhantomData))
+            }
+        }
+    };
+}
+
 /// One value, or a range from the first to the last, both included. Written `3` or `[3, 7]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range<T> {
@@ -331,47 +349,27 @@ impl<T: Copy> Range<T> {
     }
 }
 
-impl<'de, T> Deserialize<'de> for Range<T>
-where
-    T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug,
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug> Visitor<'de> for V<T> {
-            type Value = Range<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("one value or a range [least, greatest]")
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Range<T>, A::Error> {
-                let wrong = |n: usize| de::Error::invalid_length(n, &"a range [least, greatest]");
-                let min = seq.next_element()?.ok_or_else(|| wrong(0))?;
-                let max = seq.next_element()?.ok_or_else(|| wrong(1))?;
-                if seq.next_element::<de::IgnoredAny>()?.is_some() {
-                    return Err(wrong(3));
-                }
-                if min > max {
-                    return Err(de::Error::custom(format!(
-                        "the range [{min:?}, {max:?}] runs backwards; write the least value first"
-                    )));
-                }
-                Ok(Range { min, max })
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Range<T>, E> {
-                T::deserialize(de::value::I64Deserializer::new(n)).map(Range::exactly)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Range<T>, E> {
-                T::deserialize(de::value::U64Deserializer::new(n)).map(Range::exactly)
-            }
-            fn visit_f64<E: de::Error>(self, n: f64) -> Result<Range<T>, E> {
-                T::deserialize(de::value::F64Deserializer::new(n)).map(Range::exactly)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Range<T>, E> {
-                T::deserialize(de::value::StrDeserializer::new(text)).map(Range::exactly)
-            }
+impl<T> Range<T> {
+    fn of_list<'de, A: de::SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error>
+    where
+        T: Deserialize<'de> + PartialOrd + fmt::Debug,
+    {
+        let wrong = |n: usize| de::Error::invalid_length(n, &"a range [least, greatest]");
+        let min = seq.next_element()?.ok_or_else(|| wrong(0))?;
+        let max = seq.next_element()?.ok_or_else(|| wrong(1))?;
+        if seq.next_element::<de::IgnoredAny>()?.is_some() {
+            return Err(wrong(3));
         }
-        deserializer.deserialize_any(V(std::marker::PhantomData))
+        if min > max {
+            return Err(de::Error::custom(format!(
+                "the range [{min:?}, {max:?}] runs backwards; write the least value first"
+            )));
+        }
+        Ok(Self { min, max })
     }
 }
+
+one_or_list!(Range, "one value or a range [least, greatest]");
 
 impl<T: Serialize + PartialEq> Serialize for Range<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -435,54 +433,34 @@ impl<T: Copy> Spread<T> {
     }
 }
 
-impl<'de, T> Deserialize<'de> for Spread<T>
-where
-    T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug,
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + PartialOrd + Copy + fmt::Debug> Visitor<'de> for V<T> {
-            type Value = Spread<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("one value, or a list of at least two that do not fall, such as [least, greatest]")
+impl<T> Spread<T> {
+    fn of_list<'de, A: de::SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error>
+    where
+        T: Deserialize<'de> + PartialOrd + fmt::Debug,
+    {
+        let mut points: Vec<T> = Vec::new();
+        while let Some(next) = seq.next_element()? {
+            // Not a number is in no order.
+            if let Some(last) =
+                points.last().filter(|last| (*last).partial_cmp(&next).is_none_or(std::cmp::Ordering::is_gt))
+            {
+                return Err(de::Error::custom(format!(
+                    "{next:?} follows {last:?}, so the range runs backwards; write the least value first"
+                )));
             }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Spread<T>, A::Error> {
-                let mut points: Vec<T> = Vec::new();
-                while let Some(next) = seq.next_element()? {
-                    // Not a number is in no order.
-                    if let Some(last) =
-                        points.last().filter(|last| (*last).partial_cmp(&next).is_none_or(std::cmp::Ordering::is_gt))
-                    {
-                        return Err(de::Error::custom(format!(
-                            "{next:?} follows {last:?}, so the range runs backwards; write the least value first"
-                        )));
-                    }
-                    if points.len() == MOST_POINTS {
-                        return Err(de::Error::custom(format!("use at most {MOST_POINTS} values")));
-                    }
-                    points.push(next);
-                }
-                if points.len() < 2 {
-                    return Err(de::Error::invalid_length(points.len(), &"a range [least, greatest]"));
-                }
-                Ok(Spread(points))
+            if points.len() == MOST_POINTS {
+                return Err(de::Error::custom(format!("use at most {MOST_POINTS} values")));
             }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<Spread<T>, E> {
-                T::deserialize(de::value::I64Deserializer::new(n)).map(Spread::exactly)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Spread<T>, E> {
-                T::deserialize(de::value::U64Deserializer::new(n)).map(Spread::exactly)
-            }
-            fn visit_f64<E: de::Error>(self, n: f64) -> Result<Spread<T>, E> {
-                T::deserialize(de::value::F64Deserializer::new(n)).map(Spread::exactly)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Spread<T>, E> {
-                T::deserialize(de::value::StrDeserializer::new(text)).map(Spread::exactly)
-            }
+            points.push(next);
         }
-        deserializer.deserialize_any(V(std::marker::PhantomData))
+        if points.len() < 2 {
+            return Err(de::Error::invalid_length(points.len(), &"a range [least, greatest]"));
+        }
+        Ok(Self(points))
     }
 }
+
+one_or_list!(Spread, "one value, or a list of at least two that do not fall, such as [least, greatest]");
 
 impl<T: Serialize + PartialEq> Serialize for Spread<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -72,6 +72,33 @@ macro_rules! form {
     };
 }
 
+/// Implements `JsonSchema` for a type that reads and writes itself: its name in the schema, and what may be written for it.
+macro_rules! schema {
+    ($type:ty, $name:expr, |$generator:tt| $schema:expr) => {
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+}
+
+/// Defines, only for the schema, what may be written for a type: one of these forms.
+macro_rules! wire {
+    ($(#[$about:meta])* $visible:vis $name:ident: $($(#[$doc:meta])* $form:ident($($of:ty),+)),+ $(,)?) => {
+        $(#[$about])*
+        #[cfg(feature = "schema")]
+        #[derive(schemars::JsonSchema)]
+        #[serde(untagged)]
+        #[allow(dead_code)]
+        $visible enum $name { $($(#[$doc])* $form($($of),+)),+ }
+    };
+}
+
 /// Gives the variants of an enum the names that files, tables and results use.
 #[macro_export]
 #[doc(hidden)]
@@ -95,7 +122,7 @@ macro_rules! names {
     };
 }
 
-pub(crate) use {form, names, written_as};
+pub(crate) use {form, names, schema, wire, written_as};
 
 /// Whether a value is the default, so that it need not be written.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

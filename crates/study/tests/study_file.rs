@@ -79,6 +79,8 @@ fn every_fault_names_its_place_and_remedy() {
         ("dangling parent", "per    = { users", "per    = { usres"),
         ("dangling collection in a mix", "collection = \"highlights\"", "collection = \"highlight\""),
         ("not indexed", "where = \"user\"", "where = \"text\""),
+        ("indexed twice", "index  = [[\"user\"]]", "index  = [[\"user\", \"user\"]]"),
+        ("a NUL in a name", "index  = [[\"user\"]]", "index  = [[\"user\", \"us\\u0000er\"]]"),
         ("unknown operation", "mix      = { page =", "mix      = { pgae ="),
         ("neither duration nor operations", "duration = \"3m\"\n", ""),
         ("range runs backwards", "[1, 4]", "[4, 1]"),

@@ -1,66 +1,50 @@
 //! CouchDB's log, which has a line for each request:
 //! `[notice] 2026-11-27T04:02:09.123456Z nonode@nohost <0.345.0> 4a5b6c7d8e localhost:5984 127.0.0.1 admin GET /db/doc 200 ok 5`.
 
-use percent_encoding::percent_decode_str;
-
-use super::http::{has_succeeded, operation};
+use super::http::{decoded, operation, succeeded};
 use super::{Error, Finds, Found, rfc3339_ns};
 
+/// What a log also has: stack traces and the like.
+const NO_REQUEST: &str = "a line that is no request";
+
 pub(crate) fn line(text: &str, finds: &mut Finds) -> Result<(), Error> {
+    finds.add(found(text));
+    Ok(())
+}
+
+/// The operation of a line, or why it has none.
+fn found(text: &str) -> Result<Found, String> {
     let words: Vec<&str> = text.split(' ').collect();
-    let Some(at_ns) = words.get(1).and_then(|at| rfc3339_ns(at)).filter(|_| text.starts_with('[')) else {
-        // The other lines of a log: stack traces and the like.
-        finds.leave_out("a line that is no request");
-        return Ok(());
-    };
+    let at_ns = words.get(1).and_then(|at| rfc3339_ns(at)).filter(|_| text.starts_with('[')).ok_or(NO_REQUEST)?;
     let methods = ["GET", "HEAD", "PUT", "DELETE", "POST", "COPY", "PATCH"];
     let request = words.windows(2).position(|pair| methods.contains(&pair[0]) && pair[1].starts_with('/'));
-    let Some(request) = request.filter(|at| *at >= 2) else {
-        finds.leave_out("a line that is no request");
-        return Ok(());
-    };
+    let request = request.filter(|at| *at >= 2).ok_or(NO_REQUEST)?;
     let (method, path, client) = (words[request], words[request + 1], words[request - 2]);
     // It is logged when it has ended. The last word is how long it took, in ms.
     let took_ms: i64 = words.last().and_then(|ms| ms.parse().ok()).unwrap_or(0);
     let path = path.split('?').next().unwrap_or_default();
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let (database, key) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let Some(op) = operation(method) else {
-        finds.leave_out(format!("the method {method}"));
-        return Ok(());
-    };
+    let op = operation(method)?;
     if database.is_empty() || database.starts_with('_') || key.is_empty() {
-        finds.leave_out("a request that is not about a document");
-        return Ok(());
+        return Err("a request that is not about a document".into());
     }
-    let status = words.get(request + 2).and_then(|status| status.parse().ok()).unwrap_or(0);
-    if !has_succeeded(status) {
-        finds.leave_out(format!("a request that was answered with {status}"));
-        return Ok(());
-    }
+    succeeded(words.get(request + 2).and_then(|status| status.parse().ok()).unwrap_or(0))?;
     let first = key.split('/').next().unwrap_or_default();
     if first.starts_with('_') && first != "_local" {
-        finds.leave_out(format!("a request of {first}"));
-        return Ok(());
+        return Err(format!("a request of {first}"));
     }
     if key.contains('/') && first != "_local" {
-        finds.leave_out("a request of an attachment");
-        return Ok(());
+        return Err("a request of an attachment".into());
     }
-    let (Ok(database), Ok(key)) = (percent_decode_str(database).decode_utf8(), percent_decode_str(key).decode_utf8())
-    else {
-        finds.leave_out("a key that is not UTF-8");
-        return Ok(());
-    };
-    finds.found.push(Found {
+    Ok(Found {
         at_ns: at_ns.saturating_sub(took_ms.saturating_mul(1_000_000)),
         op,
-        within: database.into(),
-        key: key.into(),
+        within: decoded(database)?,
+        key: decoded(key)?,
         client: client.to_owned(),
         ..Found::default()
-    });
-    Ok(())
+    })
 }
 
 #[cfg(test)]

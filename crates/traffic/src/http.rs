@@ -7,20 +7,28 @@ use percent_encoding::percent_decode_str;
 use super::{Error, Finds, Found, Options};
 
 /// What the method of a request does to a document.
-pub(crate) fn operation(method: &str) -> Option<&'static str> {
-    Some(match method {
+pub(crate) fn operation(method: &str) -> Result<&'static str, String> {
+    Ok(match method {
         "GET" => "read",
         "HEAD" => "exists",
         "PUT" => "upsert",
         "PATCH" => "replace",
         "DELETE" => "delete",
-        _ => return None,
+        _ => return Err(format!("the method {method}")),
     })
 }
 
-/// Whether a request did what it was to do: 2xx, or the client already had the document.
-pub(crate) fn has_succeeded(status: u16) -> bool {
-    (200..300).contains(&status) || status == 304
+/// A request did what it was to do if its status is 2xx, or if the client already had the document.
+pub(crate) fn succeeded(status: u16) -> Result<(), String> {
+    match status {
+        200..300 | 304 => Ok(()),
+        _ => Err(format!("a request that was answered with {status}")),
+    }
+}
+
+/// A part of a path, decoded.
+pub(crate) fn decoded(part: &str) -> Result<String, String> {
+    percent_decode_str(part).decode_utf8().map(Into::into).map_err(|_| "a key that is not UTF-8".into())
 }
 
 pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(), Error> {
@@ -41,16 +49,20 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
              bytes",
         ));
     };
+    let found = operation_of(request, status, options);
+    finds.add(found.map(|(op, within, key)| {
+        let size = bytes.filter(|bytes| op == "read" && status == 200 && *bytes > 0);
+        Found { at_ns, op, within, key, client: client.to_owned(), size, ..Found::default() }
+    }));
+    Ok(())
+}
+
+/// What a request does, in which folder, and to which key; or why it is no operation.
+fn operation_of(request: &str, status: u16, options: &Options) -> Result<(&'static str, String, String), String> {
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let Some(op) = operation(method) else {
-        finds.leave_out(format!("the method {method}"));
-        return Ok(());
-    };
-    if !has_succeeded(status) {
-        finds.leave_out(format!("a request that was answered with {status}"));
-        return Ok(());
-    }
+    let op = operation(method)?;
+    succeeded(status)?;
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let (within, key) = match &options.within {
         Some(prefix) => match path.strip_prefix(prefix.as_str()) {
@@ -60,16 +72,9 @@ pub(crate) fn line(text: &str, options: &Options, finds: &mut Finds) -> Result<(
         None => path.rsplit_once('/').map_or((String::new(), path), |(folder, key)| (format!("{folder}/"), key)),
     };
     if key.is_empty() {
-        finds.leave_out("a path without a key");
-        return Ok(());
+        return Err("a path without a key".into());
     }
-    let Ok(key) = percent_decode_str(key).decode_utf8() else {
-        finds.leave_out("a key that is not UTF-8");
-        return Ok(());
-    };
-    let size = bytes.filter(|bytes| op == "read" && status == 200 && *bytes > 0);
-    finds.found.push(Found { at_ns, op, within, key: key.into(), client: client.to_owned(), size, ..Found::default() });
-    Ok(())
+    Ok((op, within, decoded(key)?))
 }
 
 #[cfg(test)]

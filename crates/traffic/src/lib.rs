@@ -140,6 +140,14 @@ impl Finds {
         left_out.count += 1;
     }
 
+    /// Adds what a line has, or counts why it has nothing.
+    fn add(&mut self, found: Result<Found, String>) {
+        match found {
+            Ok(found) => self.found.push(found),
+            Err(why) => self.leave_out(why),
+        }
+    }
+
     fn wrong(&self, why: &str) -> Error {
         Error(format!("{}: {why}", self.place()))
     }

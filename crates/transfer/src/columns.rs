@@ -211,7 +211,7 @@ impl Kind {
         let wrong = |what: &str| Err(format!("`{text}` is not a valid {what}"));
         let trimmed = text.trim();
         match self {
-            Self::Text | Self::Unknown => crate::shape::members::write_string(text, out),
+            Self::Text | Self::Unknown => storebench_documents::json::push_text(text, out),
             _ if trimmed.is_empty() => out.extend_from_slice(b"null"),
             Self::Integer => match trimmed.parse::<i64>() {
                 Ok(value) => out.extend_from_slice(value.to_string().as_bytes()),

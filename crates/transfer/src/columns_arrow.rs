@@ -18,7 +18,6 @@ pub(crate) struct FileMark {
     /// The overflow column.
     pub(crate) overflow: Option<String>,
     /// Columns that hold JSON as text.
-    #[serde(default)]
     pub(crate) json: Vec<String>,
 }
 

@@ -25,20 +25,20 @@ pub enum Format {
     Arrow,
 }
 
-impl Format {
-    /// Every format, in the order tables show them.
-    pub const ALL: [Self; 6] = [Self::Jsonl, Self::Json, Self::Csv, Self::Tsv, Self::Parquet, Self::Arrow];
+/// Each format, its name, and the endings of its files, in the order of the enum.
+const FORMATS: [(Format, &str, &[&str]); 6] = [
+    (Format::Jsonl, "jsonl", &["jsonl", "ndjson"]),
+    (Format::Json, "json", &["json"]),
+    (Format::Csv, "csv", &["csv"]),
+    (Format::Tsv, "tsv", &["tsv", "tab"]),
+    (Format::Parquet, "parquet", &["parquet", "pq"]),
+    (Format::Arrow, "arrow", &["arrow", "arrows", "ipc", "feather"]),
+];
 
+impl Format {
     /// The name, which is also the file extension.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Jsonl => "jsonl",
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-        }
+        FORMATS[self as usize].1
     }
 
     /// Refuses formats that this binary was built without.
@@ -46,8 +46,7 @@ impl Format {
     /// # Errors
     /// Parquet or Arrow without the feature `tables`.
     pub(crate) fn check(self, name: &str) -> Result<(), TransferError> {
-        let is_table = matches!(self, Self::Parquet | Self::Arrow);
-        if is_table && !cfg!(feature = "tables") { Err(self.absent(name)) } else { Ok(()) }
+        if self.is_typed() && !cfg!(feature = "tables") { Err(self.absent(name)) } else { Ok(()) }
     }
 
     /// The error of a binary that was built without this format.
@@ -71,15 +70,17 @@ impl Format {
         if matches!(ending, "gz" | "zst" | "zstd") {
             ending = parts.next().unwrap_or_default();
         }
-        Some(match ending {
-            "jsonl" | "ndjson" => Self::Jsonl,
-            "json" => Self::Json,
-            "csv" => Self::Csv,
-            "tsv" | "tab" => Self::Tsv,
-            "parquet" | "pq" => Self::Parquet,
-            "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
-            _ => return None,
-        })
+        FORMATS.into_iter().find(|(.., endings)| endings.contains(&ending)).map(|(format, ..)| format)
+    }
+
+    /// Whether its columns hold text: CSV and TSV.
+    pub(crate) fn is_delimited(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv)
+    }
+
+    /// Whether its columns have types: Parquet and Arrow.
+    pub(crate) fn is_typed(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow)
     }
 
     /// The field delimiter of a row.
@@ -89,12 +90,12 @@ impl Format {
 
     /// Whether the format has columns, which must be known before the first record is written.
     pub fn has_columns(self) -> bool {
-        matches!(self, Self::Csv | Self::Tsv | Self::Parquet | Self::Arrow)
+        self.is_delimited() || self.is_typed()
     }
 
     /// Whether the format distinguishes null from a missing field.
     pub fn keeps_nulls(self) -> bool {
-        !matches!(self, Self::Parquet | Self::Arrow)
+        !self.is_typed()
     }
 }
 
@@ -113,7 +114,8 @@ impl FromStr for Format {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| FormatError(text.to_owned()))
+        let known = FORMATS.into_iter().find(|(_, name, _)| *name == text);
+        known.map(|(format, ..)| format).ok_or_else(|| FormatError(text.to_owned()))
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
             assert_eq!(Format::of_name(name), format, "{name}");
         }
         assert_eq!((Format::told_by("a.db"), Format::told_by("a")), (None, None));
-        assert!(Format::ALL.iter().all(|format| format.name().parse() == Ok(*format)));
+        assert!(FORMATS.iter().all(|(format, ..)| format.name().parse() == Ok(*format)));
         assert!("xml".parse::<Format>().is_err());
     }
 }

@@ -56,7 +56,7 @@ pub fn infer_columns(
                 .into(),
         ));
     }
-    let as_text = matches!(infer.format, Format::Csv | Format::Tsv);
+    let as_text = infer.format.is_delimited();
     let key_field = infer.key_field.as_deref();
     let list = key_field.map(|name| (name.to_owned(), Kind::Text)).into_iter().collect();
     let mut columns = Columns { list, overflow: infer.overflow.clone() };
@@ -76,7 +76,7 @@ pub fn infer_columns(
         let fits = look(source, splits, shape, infer, &mut |key, body| {
             row.clear();
             let _ = rows.object(key, body, &mut row);
-            !rows.overflowed()
+            !rows.overflowed
         })?;
         if fits {
             columns.overflow = None;
@@ -106,13 +106,13 @@ fn look(
                 reader => reader?,
             };
             let room = Room { records: 1_000, bytes: 4 << 20 };
-            let read = read_to_end(&mut *reader, room, |chunk| {
-                seen += chunk.records.len() as u64;
-                let enough = seen >= most || bytes + chunk.bytes >= most_bytes;
-                Ok(chunk.records.iter().all(|(key, body, _)| see(key, body)) && (chunk.last || !enough))
+            let read = read_to_end(&mut *reader, room, |records, last, read_bytes| {
+                seen += records.len() as u64;
+                let enough = seen >= most || bytes + read_bytes >= most_bytes;
+                Ok(records.iter().all(|(key, body, _)| see(key, body)) && (last || !enough))
             });
             match read.await {
-                Ok(true) | Err(TransferError::Damaged(_)) => bytes += reader.bytes(),
+                Ok(true) | Err(TransferError::Damaged(_)) => bytes += reader.counted().bytes,
                 stopped => return stopped,
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jaq_core::data::JustLut;
-use jaq_core::load::{self, Arena, File, Loader, lex, parse};
+use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Filter, Vars, compile};
 use jaq_json::{Val, read, write};
 use serde::de::IgnoredAny;
@@ -105,7 +105,7 @@ impl Jq {
         };
         let modules = Loader::new(definitions)
             .load(&arena, File { code: typed, path: () })
-            .map_err(|errors| wrong(first(errors).map_or((typed, String::new()), of_syntax)))?;
+            .map_err(|errors| wrong(first(errors).and_then(of_syntax).unwrap_or((typed, String::new()))))?;
         let filter = Compiler::default()
             .with_funs(functions)
             .with_global_vars(variables.iter().copied())
@@ -143,11 +143,12 @@ impl Jq {
         Ok(made)
     }
 
-    /// Merges a record into a stored document, if there is one.
+    /// Merges a record into a stored document, if there is one. Returns the new document as JSON; `None` if it does not
+    /// change.
     ///
     /// # Errors
     /// The error message of jq, several outputs, or an output that is not an object.
-    pub(crate) fn merge(&self, stored: Option<&str>, new: &str, key: &str) -> Result<Merged, String> {
+    pub(crate) fn merge(&self, stored: Option<&str>, new: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
         let stored = stored.map_or(Ok(Val::Null), value).map_err(|e| format!("the stored document: {e}"))?;
         let variables = [value(new)?, text_or_null(Some(key))];
         let mut merged = None;
@@ -158,9 +159,9 @@ impl Jq {
             Ok(true)
         })?;
         match merged {
-            None => Ok(Merged::Same),
-            Some(merged) if same(&stored, &merged) => Ok(Merged::Same),
-            Some(merged @ Val::Obj(_)) => text(&merged).map(Merged::Other),
+            None => Ok(None),
+            Some(merged) if same(&stored, &merged) => Ok(None),
+            Some(merged @ Val::Obj(_)) => text(&merged).map(Some),
             Some(_) => Err("the output is not a JSON object, which a document must be".to_owned()),
         }
     }
@@ -184,15 +185,6 @@ impl Jq {
         }
         Ok(())
     }
-}
-
-/// The result of a merge.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Merged {
-    /// The document does not change.
-    Same,
-    /// A changed document, as JSON.
-    Other(Vec<u8>),
 }
 
 /// Whether two values are written alike, apart from the order of members. jq itself treats integers as equal if they
@@ -219,22 +211,17 @@ fn first<S, P, E>(errors: load::Errors<S, P, E>) -> Option<E> {
     errors.into_iter().next().map(|(_, error)| error)
 }
 
-fn of_syntax(error: load::Error<&str>) -> (&str, String) {
-    let found = |text: &str| if text.is_empty() { "the end".to_owned() } else { format!("`{}`", shorten(text)) };
-    match error {
-        load::Error::Io(errors) => errors
-            .into_iter()
-            .next()
-            .map_or(("", String::new()), |(at, _)| (at, "modules cannot be loaded here".to_owned())),
-        load::Error::Lex(errors) => errors.into_iter().next().map_or(("", String::new()), |error| {
-            let (wanted, at): lex::Error<&str> = error;
-            (at, format!("expected {}, found {}", wanted.as_str(), found(at)))
-        }),
-        load::Error::Parse(errors) => errors.into_iter().next().map_or(("", String::new()), |error| {
-            let (wanted, at): parse::Error<&str> = error;
-            (at, format!("expected {}, found {}", wanted.as_str(), found(at)))
-        }),
-    }
+fn of_syntax(error: load::Error<&str>) -> Option<(&str, String)> {
+    let (wanted, at) = match error {
+        load::Error::Io(errors) => {
+            let (at, _) = errors.into_iter().next()?;
+            return Some((at, "modules cannot be loaded here".to_owned()));
+        }
+        load::Error::Lex(errors) => errors.into_iter().next().map(|(wanted, at)| (wanted.as_str(), at))?,
+        load::Error::Parse(errors) => errors.into_iter().next().map(|(wanted, at)| (wanted.as_str(), at))?,
+    };
+    let found = if at.is_empty() { "the end".to_owned() } else { format!("`{}`", shorten(at)) };
+    Some((at, format!("expected {wanted}, found {found}")))
 }
 
 fn of_name(errors: Vec<compile::Error<&str>>) -> (&str, String) {
@@ -425,18 +412,18 @@ mod tests {
     #[test]
     fn a_merge_that_changes_nothing_is_told_from_one_that_does() {
         let merge = |expression: &str, stored| Jq::of_merge(expression).unwrap().merge(stored, r#"{"n":2}"#, "k");
-        let other = |json: &str| Ok(Merged::Other(json.as_bytes().to_vec()));
+        let other = |json: &str| Ok(Some(json.as_bytes().to_vec()));
         assert_eq!(merge(".n += $new.n", Some(r#"{"n":1,"m":7.0}"#)), other(r#"{"n":3,"m":7.0}"#));
         assert_eq!(merge(". // {} | .n += $new.n", None), other(r#"{"n":2}"#));
         for same in [".", "empty", "{n, m}", ". + {m: 7.0}", "{b: .b} + ."] {
             assert_eq!(
                 merge(same, Some(r#"{"m":7.0,"n":1,"b":null}"#)),
-                if same == "{n, m}" { other(r#"{"n":1,"m":7.0}"#) } else { Ok(Merged::Same) },
+                if same == "{n, m}" { other(r#"{"n":1,"m":7.0}"#) } else { Ok(None) },
                 "{same}"
             );
         }
-        assert_eq!(merge("if . then . else empty end", None), Ok(Merged::Same));
-        assert_eq!(merge(".", None), Ok(Merged::Same));
+        assert_eq!(merge("if . then . else empty end", None), Ok(None));
+        assert_eq!(merge(".", None), Ok(None));
         // Both round to the same double.
         assert_eq!(
             merge(".n = 9007199254740993", Some(r#"{"n":9007199254740992}"#)),

@@ -75,8 +75,8 @@ pub use sink::{RecordBatches, TableLines};
 #[cfg(feature = "tables")]
 pub use source::parquet_rows;
 pub use source::{
-    Escapes, FileSource, FileSourceOptions, Packing, Part, Reader, Room, Snapshot, Source, Split, StoreSource,
-    StoreSourceOptions, TakeRecords, TheirExpiry, Unreadable, read_split,
+    Escapes, FileSource, FileSourceOptions, Opened, Packing, Part, ReadCounts, Reader, Room, Snapshot, Source, Split,
+    StoreSource, StoreSourceOptions, TakeRecords, TheirExpiry, Unreadable, read_split,
 };
 pub use source::{ViewKeys, ViewKeysError, ViewSource};
 pub use verify::{Changed, Differing, Target, Verification};

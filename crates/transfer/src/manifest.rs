@@ -1,6 +1,7 @@
 //! The progress of a copy: a log in the copy's folder. An entry is synced before anything counts as done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::put::write_whole;
 use crate::source::Split;
 
 /// The name of the log's format.
-const FORMAT: &str = "storebench-copy-log/1";
+const FORMAT: &str = "storebench-copy-log/2";
 const LOG: &str = "log.jsonl";
 
 /// The first line: what is copied, and in which splits.
@@ -29,11 +30,9 @@ pub(crate) struct Header {
     /// The fingerprint of the source, to tell whether it is still the same.
     pub(crate) source: String,
     pub(crate) splits: Vec<Split>,
-    /// The number in the marker of the target's collection; `None` if it has no marker. Older logs lack this field.
-    #[serde(default)]
+    /// The number in the marker of the target's collection; `None` if it has no marker.
     pub(crate) target: Option<CopyId>,
     /// Whether tasks in other processes copy, so that this log does not say which records they have sent.
-    #[serde(default)]
     pub(crate) tasks: bool,
 }
 
@@ -63,16 +62,12 @@ pub struct Counts {
     /// Attempts after the first, of batches or parts of them.
     pub retries: u64,
     /// Documents whose attachments were dropped, as allowed.
-    #[serde(default)]
     pub dropped_attachments: u64,
     /// Documents whose expiry was dropped, as allowed.
-    #[serde(default)]
     pub dropped_expiry: u64,
     /// Documents written without members that the target reserves for itself, as requested.
-    #[serde(default)]
     pub without_own_members: u64,
     /// Records whose key is a number or boolean in the source file and a string in the target.
-    #[serde(default)]
     pub keys_made_text: u64,
 }
 
@@ -118,7 +113,7 @@ pub struct Damage {
 /// A line after the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Entry {
+pub(crate) enum Entry {
     /// All readable records of a split are written and acknowledged. `keys` are some of the keys that are therefore in
     /// the target.
     Done {
@@ -133,7 +128,7 @@ enum Entry {
     Finished,
     /// Reading back found differences in these splits, which were done. A resume copies them again.
     Differs { splits: BTreeSet<u32> },
-    /// Some records of a split, which may not be written twice, are about to be sent.
+    /// Some records of a split, which may not be written twice, are about to be sent. Those before them are settled.
     Sending {
         split: u32,
         partly: Partly,
@@ -177,20 +172,51 @@ pub fn is_unfinished(folder: &Path) -> bool {
     folder.join(LOG).exists()
 }
 
-/// The settings, by flag, of the unfinished copy in this folder; `None` if there is no copy or its log cannot be read.
-pub fn settings_of(folder: &Path) -> Option<BTreeMap<String, String>> {
-    header_of(folder).map(|header| header.settings)
+/// The settings, by flag, of the unfinished copy in this folder.
+///
+/// # Errors
+/// There is no copy, or its log cannot be read.
+pub fn settings_of(folder: &Path) -> Result<BTreeMap<String, String>, TransferError> {
+    Ok(header_of(folder)?.settings)
 }
 
-/// The number in the marker of the target of the unfinished copy in this folder.
-pub fn target_of(folder: &Path) -> Option<CopyId> {
-    header_of(folder)?.target
+/// The number in the marker of the target of the unfinished copy in this folder; `None` if it has no marker.
+///
+/// # Errors
+/// There is no copy, or its log cannot be read.
+pub fn target_of(folder: &Path) -> Result<Option<CopyId>, TransferError> {
+    Ok(header_of(folder)?.target)
 }
 
-fn header_of(folder: &Path) -> Option<Header> {
-    let mut line = String::new();
-    BufReader::new(File::open(folder.join(LOG)).ok()?).read_line(&mut line).ok()?;
-    serde_json::from_str(&line).ok()
+fn header_of(folder: &Path) -> Result<Header, TransferError> {
+    let path = folder.join(LOG);
+    let mut line = Vec::new();
+    let mut read = || BufReader::new(File::open(&path)?).read_until(b'\n', &mut line);
+    read().map_err(|e| unreadable(&path, &e))?;
+    header(&path, &line)
+}
+
+/// The header in the first line of the log at this path.
+fn header(path: &Path, line: &[u8]) -> Result<Header, TransferError> {
+    /// The format alone, which every log has.
+    #[derive(Deserialize)]
+    struct Format {
+        format: String,
+    }
+    let first = |e| broken(path, format_args!("the first line cannot be read: {e}"));
+    let Format { format } = serde_json::from_slice(line).map_err(first)?;
+    if format != FORMAT {
+        return Err(broken(path, format_args!("its format is `{format}`, expected `{FORMAT}`")));
+    }
+    serde_json::from_slice(line).map_err(first)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> TransferError {
+    TransferError::BadInput(format!("{}: cannot be read: {error}", path.display()))
+}
+
+fn broken(path: &Path, what: fmt::Arguments<'_>) -> TransferError {
+    TransferError::BadInput(format!("{}: {what}; use --restart to start over", path.display()))
 }
 
 /// Abandons the unfinished copy in this folder, so that it can no longer be resumed.
@@ -225,18 +251,12 @@ impl Manifest {
     pub(crate) fn resume(folder: &Path) -> Result<Self, TransferError> {
         let lock = lock(folder)?;
         let path = folder.join(LOG);
-        let failed = |e: io::Error| TransferError::BadInput(format!("{}: cannot be read: {e}", path.display()));
+        let failed = |e: io::Error| unreadable(&path, &e);
         let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
-        let broken =
-            |what: String| TransferError::BadInput(format!("{}: {what}; use --restart to start over", path.display()));
         let mut lines = BufReader::new(&file);
         let mut line = Vec::new();
         lines.read_until(b'\n', &mut line).map_err(failed)?;
-        let header: Header =
-            serde_json::from_slice(&line).map_err(|e| broken(format!("the first line cannot be read: {e}")))?;
-        if header.format != FORMAT {
-            return Err(broken(format!("its format is `{}`, expected `{FORMAT}`", header.format)));
-        }
+        let header = header(&path, &line)?;
         let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
         let mut damaged = BTreeMap::new();
         let mut written: BTreeMap<u32, Vec<String>> = BTreeMap::new();
@@ -247,13 +267,12 @@ impl Manifest {
             if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 || line.last() != Some(&b'\n') {
                 break;
             }
-            match serde_json::from_slice(&line).map_err(|e| broken(format!("line {number} cannot be read: {e}")))? {
+            let wrong = |e| broken(&path, format_args!("line {number} cannot be read: {e}"));
+            match serde_json::from_slice(&line).map_err(wrong)? {
                 Entry::Done { split, counts, damage, keys } => {
                     done.insert(split, counts);
                     damaged.extend(damage.map(|damage| (split, damage)));
-                    if !keys.is_empty() {
-                        written.insert(split, keys);
-                    }
+                    written.extend(Some((split, keys)).filter(|(_, keys)| !keys.is_empty()));
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
@@ -265,9 +284,7 @@ impl Manifest {
                 }
                 Entry::Sending { split, partly: at, keys } => {
                     partly.insert(split, at);
-                    if !keys.is_empty() {
-                        written.insert(split, keys);
-                    }
+                    written.extend(Some((split, keys)).filter(|(_, keys)| !keys.is_empty()));
                 }
             }
             whole += line.len() as u64;
@@ -292,22 +309,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Marks the target as being in its final state.
-    pub(crate) fn finished(&self) -> Result<(), TransferError> {
-        self.add(&Entry::Finished)
-    }
-
-    /// Marks splits that were done as differing in the target, so that a resume copies them again.
-    pub(crate) fn differs(&self, splits: BTreeSet<u32>) -> Result<(), TransferError> {
-        self.add(&Entry::Differs { splits })
-    }
-
-    /// Announces that records which may not be sent twice are about to be sent. The records before them are settled.
-    pub(crate) fn sending(&self, split: u32, partly: Partly, keys: Vec<String>) -> Result<(), TransferError> {
-        self.add(&Entry::Sending { split, partly, keys })
-    }
-
-    fn add(&self, entry: &Entry) -> Result<(), TransferError> {
+    /// Adds an entry, and syncs it.
+    pub(crate) fn add(&self, entry: &Entry) -> Result<(), TransferError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         line(entry)
             .and_then(|line| file.write_all(&line))
@@ -363,10 +366,10 @@ mod tests {
         let damage = Damage { what: "cut".into(), records: 4 };
         log.done(2, counts, Some(damage.clone()), vec!["first".into(), "last".into()]).unwrap();
         let partly = Partly { settled: 10, doubtful: 10, last_bad: Some(3), counts };
-        log.sending(0, partly, vec!["ninth".into()]).unwrap();
-        log.sending(1, Partly::default(), Vec::new()).unwrap();
+        log.add(&Entry::Sending { split: 0, partly, keys: vec!["ninth".into()] }).unwrap();
+        log.add(&Entry::Sending { split: 1, partly: Partly::default(), keys: Vec::new() }).unwrap();
         log.done(1, counts, None, Vec::new()).unwrap();
-        log.finished().unwrap();
+        log.add(&Entry::Finished).unwrap();
         let Err(TransferError::BadInput(busy)) = Manifest::resume(folder.path()) else { panic!("not locked") };
         assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
         drop(log);
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(log.partly, [(0, partly)].into());
         assert_eq!(*log.damaged.lock().unwrap(), [(2, damage)].into());
         assert_eq!(log.keys.into_values().flatten().collect::<Vec<_>>(), ["ninth", "first", "last"]);
-        assert_eq!(target_of(folder.path()), Some(CopyId(u64::MAX)));
+        assert_eq!(target_of(folder.path()).unwrap(), Some(CopyId(u64::MAX)));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Timings of a copy's requests, recorded like a study's phase: histograms by kind of request and interval.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use storebench_engine::measure::{
     Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, Sampler, StoreStats, WorkerUse, record,
     thread_cpu_ns, thread_run_queue_ns,
 };
 use storebench_engine::store::{Durability, ErrorKind, OpKind, ReadConsistency};
-use storebench_engine::{Clock, RealClock};
+use storebench_engine::{Clock, RealClock, unix_now_ns};
 
 /// One finished attempt of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Meter {
         let start_ns = clock.now_ns();
         Self {
             start_ns,
-            began_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64),
+            began_unix_ns: unix_now_ns(),
             cells: (0..workers).map(|_| Mutex::new(cell())).collect(),
             // Without a sampler, only the resource usage is missing.
             sampler: Sampler::start(clock.clone(), start_ns).ok(),

@@ -5,7 +5,7 @@ use storebench_engine::store::{Batch, BatchBuf};
 
 use crate::shape::Expiry;
 use crate::sink::RecordOp;
-use crate::source::Room;
+use crate::source::{Room, Unreadable};
 
 /// Where a record came from. It is the same each time an unchanged source is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -35,24 +35,19 @@ pub struct Records {
     before: BatchBuf,
     /// Marks by position. Records beyond the end have the default mark.
     marks: Vec<Mark>,
+    /// Records that could not be read, among these.
+    pub bad: Vec<Unreadable>,
     /// Records that were read and dropped, as requested.
-    skipped: u64,
+    pub(crate) skipped: u64,
     skipped_bytes: usize,
-    keys_made_text: u64,
+    /// Records whose key was not a string in the source.
+    pub(crate) keys_made_text: u64,
 }
 
 impl Records {
     /// Empty buffers.
-    pub const fn new() -> Self {
-        Self {
-            pairs: BatchBuf::new(),
-            origins: Vec::new(),
-            before: BatchBuf::new(),
-            marks: Vec::new(),
-            skipped: 0,
-            skipped_bytes: 0,
-            keys_made_text: 0,
-        }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Removes the records and keeps the memory.
@@ -61,6 +56,7 @@ impl Records {
         self.origins.clear();
         self.before.clear();
         self.marks.clear();
+        self.bad.clear();
         self.skipped = 0;
         self.skipped_bytes = 0;
         self.keys_made_text = 0;
@@ -102,21 +98,6 @@ impl Records {
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.skipped += 1;
         self.skipped_bytes += bytes;
-    }
-
-    /// Counts a record whose key was not a string in the source.
-    pub(crate) fn made_text(&mut self) {
-        self.keys_made_text += 1;
-    }
-
-    /// Records whose key was not a string in the source.
-    pub(crate) fn keys_made_text(&self) -> u64 {
-        self.keys_made_text
-    }
-
-    /// Records that were dropped, as requested.
-    pub(crate) fn skipped(&self) -> u64 {
-        self.skipped
     }
 
     /// Whether more records fit. Dropped records also use up room, so that no more than one batch is read before the
@@ -217,7 +198,7 @@ mod tests {
         assert_eq!((some.mark_of(0), some.mark_of(1), records.mark_of(2)), (Mark::default(), gone, Mark::default()));
         let room = Room { records: 5, bytes: 1_000 };
         records.skip(10);
-        assert!(records.has_room(room) && records.skipped() == 1);
+        assert!(records.has_room(room) && records.skipped == 1);
         records.skip(0);
         assert!(!records.has_room(room));
         records.clear();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[cfg(feature = "schema")]
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error::TransferError;
 
 /// One line of the file: a record that did not arrive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reject {
     /// Where the record was in the source.
     pub from: String,
@@ -66,10 +66,6 @@ pub(crate) struct Rejects {
 impl Rejects {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, file: Mutex::new(None), first: OnceLock::new() }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The first reject that this process added: where the record was, and why it did not arrive.

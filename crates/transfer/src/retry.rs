@@ -56,8 +56,10 @@ pub(crate) fn is_for_now(kind: ErrorKind) -> bool {
 pub(crate) struct Tries {
     /// Number of failed attempts.
     pub(crate) failed: u32,
-    first_ns: Option<u64>,
-    last_ns: Option<u64>,
+    /// When the first attempt started, if it has.
+    pub(crate) first_ns: Option<u64>,
+    /// When the latest failed attempt ended, if any.
+    pub(crate) last_ns: Option<u64>,
 }
 
 impl Tries {
@@ -66,19 +68,9 @@ impl Tries {
         self.first_ns.get_or_insert(now_ns);
     }
 
-    /// When the first attempt started, if it has.
-    pub(crate) fn first_ns(&self) -> Option<u64> {
-        self.first_ns
-    }
-
     /// Restarts the time limit for the rest of an operation, of whose attempts at most `failed` count as used.
     pub(crate) fn begin_again(&mut self, failed: u32, now_ns: u64) {
         *self = Self { failed: failed.min(self.failed), first_ns: None, last_ns: Some(now_ns) };
-    }
-
-    /// When the latest failed attempt ended, if any.
-    pub(crate) fn last_ns(&self) -> Option<u64> {
-        self.last_ns
     }
 
     /// Marks a failed attempt. Returns when the next may start, or `None` if that was the last. The delay is drawn

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Waits for work, but no longer than until it is to stop: `None`. The work is then dropped.
 pub(crate) async fn unless<T>(stops: impl Fn() -> bool, work: impl Future<Output = T>) -> Option<T> {
-    let (mut work, mut timer) = (pin!(work), Timer::new());
+    let (mut work, mut timer) = (pin!(work), Timer::default());
     poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending if stops() => Poll::Ready(None),

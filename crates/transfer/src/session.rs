@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_documents::keys::Rng;
 use storebench_engine::store::{
-    AnyStore, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, Op, OpError, OpKind, OwnedReply, PhaseStart,
-    Reply, Request, Session, SessionOptions, StoreError, Token,
+    AnyStore, Completions, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, Op, OpError, OpKind, OwnedReply,
+    PhaseStart, Reply, Request, Session, SessionOptions, StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
 
@@ -49,28 +49,20 @@ pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<
     })
 }
 
-/// Opens a session.
+/// Opens a session of a store that was reachable before. Retries while the store is unreachable, as a session would.
 ///
 /// # Errors
-/// Errors of the store, and those of [`options`].
+/// Errors of the store, after the attempts that the policy allows, and those of [`options`].
 pub(crate) async fn open(
     store: &dyn AnyStore,
     request: &SessionRequest,
 ) -> Result<(Box<dyn Session>, Arc<dyn Clock>), TransferError> {
-    let options = options(store, request)?;
-    let session = store.open_any(&options).await.map_err(|error| of_store(store, error))?;
-    Ok((session, options.clock))
-}
-
-/// Opens a session of a store that was reachable before. Retries while the store is unreachable, as a session would.
-///
-/// # Errors
-/// Those of [`open`], after the attempts that the policy allows.
-pub(crate) async fn open_again(
-    store: &dyn AnyStore,
-    request: &SessionRequest,
-) -> Result<(Box<dyn Session>, Arc<dyn Clock>), TransferError> {
-    again(store, &request.access.retry, async || open(store, request).await).await
+    again(store, &request.access.retry, async || {
+        let options = options(store, request)?;
+        let session = store.open_any(&options).await.map_err(|error| of_store(store, error))?;
+        Ok((session, options.clock))
+    })
+    .await
 }
 
 /// Retries as the policy says while the store is unreachable.
@@ -104,6 +96,14 @@ fn wait_lengths(clock: &RealClock) -> Rng {
     Rng::stream(std::process::id().into(), clock.now_ns())
 }
 
+/// The token of a request, and its answer.
+pub(crate) type Answer = (u64, Result<OwnedReply, OpError>);
+
+/// Adds answers to a list.
+pub(crate) fn adding_to(answers: &mut Vec<Answer>) -> impl Completions {
+    move |token: Token, result: Result<Reply<'_>, OpError>| answers.push((token.0, result.map(OwnedReply::from)))
+}
+
 /// Sends one request at a time.
 pub(crate) struct Asker<'a> {
     store: &'a dyn AnyStore,
@@ -116,14 +116,14 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// Opens a session like [`open_again`].
+    /// Opens a session like [`open`].
     ///
     /// # Errors
     /// Errors of the store.
     pub(crate) async fn open(store: &'a dyn AnyStore, access: Access) -> Result<Self, TransferError> {
-        let (session, clock) = open_again(store, &SessionRequest { durability: None, access, in_flight: 1 }).await?;
+        let (session, clock) = self::open(store, &SessionRequest { durability: None, access, in_flight: 1 }).await?;
         let draw = wait_lengths(&RealClock::new());
-        Ok(Self { store, session, clock, access, timer: Timer::new(), draw, token: 0 })
+        Ok(Self { store, session, clock, access, timer: Timer::default(), draw, token: 0 })
     }
 
     /// Sends a request until it succeeds without rejects, or is a page of documents, retrying as the policy says. `request` makes it from the number
@@ -169,33 +169,26 @@ impl<'a> Asker<'a> {
     /// Sends a request and waits for its answer.
     async fn answer(&mut self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
         self.token += 1;
-        let (token, mut answer) = (self.token, None);
-        let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-            if given.0 == token {
-                answer = Some(result.map(OwnedReply::from));
-            }
-        };
-        self.session.submit(request, Token(token), &mut out);
+        let (token, mut answers) = (self.token, Vec::new());
+        self.session.submit(request, Token(token), &mut adding_to(&mut answers));
         self.session.flush();
         let deadline_ns = self.clock.now_ns().saturating_add(self.access.timeout.as_nanos() as u64);
         poll_fn(|cx| {
             loop {
-                if let Some(answer) = answer.take() {
+                // Others are of requests that were abandoned.
+                answers.retain(|(given, _)| *given == token);
+                if let Some((_, answer)) = answers.pop() {
                     return Poll::Ready(answer);
                 }
-                let mut out = |given: Token, result: Result<Reply<'_>, OpError>| {
-                    if given.0 == token {
-                        answer = Some(result.map(OwnedReply::from));
-                    }
-                };
-                let _ = self.session.poll(cx, &mut out);
+                let _ = self.session.poll(cx, &mut adding_to(&mut answers));
                 let now_ns = self.clock.now_ns();
-                if answer.is_none() && now_ns >= deadline_ns {
+                if answers.is_empty() && now_ns >= deadline_ns {
                     self.session.abandon(Token(token));
-                    answer = Some(Err(OpError::new(ErrorKind::Temporary, "no answer within the timeout")));
+                    let error = OpError::new(ErrorKind::Temporary, "no answer within the timeout");
+                    answers.push((token, Err(error)));
                 }
                 let wake_ns = self.session.wake_at_ns().unwrap_or(u64::MAX).min(deadline_ns);
-                if answer.is_none()
+                if answers.is_empty()
                     && self.timer.poll(cx, Duration::from_nanos(wake_ns.saturating_sub(now_ns))).is_pending()
                 {
                     return Poll::Pending;

@@ -11,10 +11,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Wakes the task after this time, replacing any earlier setting. Returns `Ready` if the time has passed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, after: Duration) -> Poll<()> {
         // No wait is longer than a day. The limit prevents an overflow.

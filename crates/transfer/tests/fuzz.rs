@@ -99,16 +99,14 @@ fn read(source: &FileSource, shape: &Shape) -> Result<(usize, usize), TransferEr
     for split in source.splits(2)? {
         let Poll::Ready(opened) = source.open(&split, shape).as_mut().poll(&mut cx) else { panic!("files are there") };
         let mut reader = opened?;
-        let (mut records, mut bad) = (Records::new(), Vec::new());
+        let mut records = Records::new();
         for turn in 0.. {
             assert!(turn < 1_000_000, "endless loop");
             records.clear();
             let room = Room { records: 1_000, bytes: 1 << 20 };
-            let Poll::Ready(more) = reader.poll_read(&mut cx, room, &mut records, &mut bad) else {
-                panic!("no waiting")
-            };
-            (good, broken) = (good + records.len(), broken + bad.drain(..).count());
-            for bad in &bad {
+            let Poll::Ready(more) = reader.poll_read(&mut cx, room, &mut records) else { panic!("no waiting") };
+            (good, broken) = (good + records.len(), broken + records.bad.drain(..).count());
+            for bad in &records.bad {
                 let _ = source.place(&split, bad.origin);
             }
             if !more? {

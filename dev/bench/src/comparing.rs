@@ -29,7 +29,7 @@ fn ratio(nth: u64, urls: [&str; 2], duration_ms: u64) -> Result<Estimate, Failur
         head("comparing", 1_000, "300B").replace("seed = 435", &format!("seed = {}", 435 + nth))
     );
     let study = Study::parse(&text, Path::new("comparing"), &[])?;
-    let documents = compile_documents(&study, 1.0, Path::new("."), None)?;
+    let documents = compile_documents(&study, 1.0, Path::new("."))?;
     let open = |(name, url): (&str, &str)| -> Result<(String, Arc<dyn AnyStore>), Failure> {
         Ok((name.to_owned(), storebench_stores::open(url)?))
     };

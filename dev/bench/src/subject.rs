@@ -44,13 +44,7 @@ impl Subject {
         let study = Study::parse(text, Path::new("bench"), &[])?;
         // No study here reads a user's files, so the scratch folder stays empty.
         let scratch = std::env::temp_dir();
-        let options = CatalogOptions {
-            seed: study.seed,
-            scale: 1.0,
-            base_dir: Path::new("."),
-            scratch_dir: &scratch,
-            frozen: None,
-        };
+        let options = CatalogOptions { seed: study.seed, scale: 1.0, base_dir: Path::new("."), scratch_dir: &scratch };
         let catalog = Arc::new(Catalog::compile(&study.collections, &options)?);
         Ok(Self { study, catalog, clock: RealClock::new() })
     }

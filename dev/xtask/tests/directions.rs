@@ -260,10 +260,12 @@ fn only_the_driver_crate_names_driver_types() {
 }
 
 #[test]
-fn no_source_file_is_longer_than_800_lines() {
+fn no_source_file_is_longer_than_600_lines_and_no_test_than_800() {
+    let own = |file: &Path| file.strip_prefix(root()).unwrap_or(file).to_owned();
+    let most = |file: &Path| if own(file).components().any(|part| part.as_os_str() == "src") { 600 } else { 800 };
     let long: Vec<String> = sources()
         .into_iter()
-        .filter(|(_, _, text)| text.lines().count() > 800)
+        .filter(|(_, file, text)| text.lines().count() > most(file))
         .map(|(_, file, text)| format!("{}: {} lines; a file does one thing", file.display(), text.lines().count()))
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));

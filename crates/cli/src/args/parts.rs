@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use storebench_study::Part;
 
-use super::{DEFAULT_OUT, EXIT_CODES};
+use super::{DEFAULT_OUT, EXIT_CODES, ShowArgs};
 
 /// The part of a run.
 #[derive(Debug, ClapArgs)]
@@ -69,17 +69,8 @@ pub(crate) struct MergeArgs {
     #[arg(long, value_name = "DIR", default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
 
-    /// Print everything: each check with its advice, each phase, sweeps, costs and published claims
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) full: bool,
-
-    /// Print the result as one JSON document instead of the summary
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Do not show progress on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 #[cfg(test)]

@@ -1,18 +1,14 @@
 //! `bench URL`: builds a study from flags and runs it as `run` does.
 
-use std::path::Path;
-use std::time::Duration;
-
 use storebench_engine::store::NAME_COLUMNS;
-use storebench_lab::run::{ConfigurationRequest, RunRequest};
+use storebench_lab::run::RunRequest;
 
-use super::measure::{measure, prepare_mode};
+use super::measure::{measure, prepare_mode, request_of};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::outputs::{refuse_existing, write_text};
 use crate::progress::Progress;
-use crate::{bench_flags, bench_study};
-use crate::{stores, studies};
+use crate::{bench_flags, bench_study, stores, studies};
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.save_study {
@@ -21,34 +17,23 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
     let built = bench_study::build(args)?;
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
-    let documents = studies::compile(&built.study, 1.0, Path::new("."), None).map_err(bench_flags::of_documents)?;
+    let documents = studies::compile(&built.study).map_err(bench_flags::of_documents)?;
     if let Some(file) = &args.save_study {
         write_text(file, &built.text, args.force)
             .map_err(|failure| Failure::bad_input(format!("--save-study {}", failure.message)))?;
     }
-    let mut progress = Progress::new(args.result.quiet);
+    let mut progress = Progress::new(args.result.show.quiet);
     for note in &built.notes {
         progress.note(note);
     }
     let request = RunRequest {
-        name: "bench".to_owned(),
-        configurations: ConfigurationRequest::of_stores(&built.study, &documents, 1.0, stores),
-        study: built.study,
-        prices: None,
-        part: None,
-        resume: None,
-        study_text: built.text,
-        study_file: None,
-        overrides: Vec::new(),
         runs_dir: Some(args.result.out.clone()),
         unsupported: args.fit.unsupported(),
         prepare: prepare_mode(&args.result, args.no_load),
         remove_after: args.result.remove_after,
         anyway: args.result.anyway,
-        // No flag of `bench` asks for a copy.
-        transfers: None,
-        interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
+        ..request_of("bench", built.study, built.text, &documents, stores)
     };
     measure(&request, &args.result, &mut progress).map_err(|mut failure| {
         let flags = "name the columns with --existing-key COLUMN and --existing-body COLUMN";

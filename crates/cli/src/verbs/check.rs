@@ -11,7 +11,7 @@ use storebench_results::read_history;
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::print_json_or;
 
 /// Broken keys that are shown with their sequence.
 const SHOWN: usize = 3;
@@ -29,11 +29,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let report = history.report(args.budget.unwrap_or(BUDGET), threads);
-    if args.json {
-        print_json(&report)?;
-    } else {
-        print(&text(&report))?;
-    }
+    print_json_or(args.json, &report, || text(&report))?;
     Ok(match (report.broken.is_empty(), report.undecided.is_empty()) {
         (false, _) => SPOILED,
         (true, false) => INVALID,

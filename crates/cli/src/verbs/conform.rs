@@ -1,7 +1,7 @@
 //! `conform URL`: the conformance suite on any store.
 
 use serde::Serialize;
-use storebench_conformance::{self as conformance, Outcome, Report};
+use storebench_conformance::{self as conformance, Report, Stop};
 use storebench_engine::store::{CollectionLayout, Description, Layout, Namespace, Prepare, StoreError};
 use storebench_results::Secrets;
 use storebench_results::exit::SPOILED;
@@ -9,7 +9,7 @@ use storebench_study::workload::Body;
 
 use crate::args::ConformArgs;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::print_json_or;
 use crate::progress::Progress;
 use crate::stores;
 
@@ -69,13 +69,13 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     {
         return Err(Failure::of_store(&args.url, &error));
     }
-    progress.begin_steps("conform", conformance::suite().len());
+    progress.begin_count("conform", conformance::suite().len() as u64);
     let mut report = conformance::run_telling(&*store, &mut |step| progress.step(step.done, step.check));
     progress.end_count();
     // A server's messages may repeat the secrets that it received.
     let secrets = Secrets::of_url(&args.url);
     for row in &mut report.rows {
-        if let Outcome::Fail(text) | Outcome::NotSupported(text) = &mut row.outcome {
+        if let Err(Stop::Failed(text) | Stop::NotSupported(text)) = &mut row.outcome {
             *text = secrets.hide(text);
         }
     }
@@ -83,11 +83,7 @@ pub(crate) fn conform(args: &ConformArgs) -> Result<u8, Failure> {
     let closed = store.close();
     // Described again: the version of a server is known only after a connection.
     let described = store.describe();
-    if args.json {
-        print_json(&printed(&described, &report))?;
-    } else {
-        print(&text(&described, &report))?;
-    }
+    print_json_or(args.json, &printed(&described, &report), || text(&described, &report))?;
     closed.map_err(|error| Failure::of_store(&args.url, &error))?;
     Ok(if report.passed() { 0 } else { SPOILED })
 }
@@ -114,9 +110,9 @@ fn printed<'a>(described: &'a Description, report: &'a Report) -> Printed<'a> {
     let (passed, failed, not_supported) = report.counts();
     let checks = report.rows.iter().map(|row| {
         let (outcome, why) = match &row.outcome {
-            Outcome::Pass => ("pass", None),
-            Outcome::Fail(text) => ("fail", Some(text.as_str())),
-            Outcome::NotSupported(text) => ("not-supported", Some(text.as_str())),
+            Ok(()) => ("pass", None),
+            Err(Stop::Failed(text)) => ("fail", Some(text.as_str())),
+            Err(Stop::NotSupported(text)) => ("not-supported", Some(text.as_str())),
         };
         Checked { check: row.check, outcome, why }
     });

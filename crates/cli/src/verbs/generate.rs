@@ -4,14 +4,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use storebench_documents::Documents;
-use storebench_study::workload::did_you_mean;
 
 use crate::args::GenerateArgs;
-use crate::failure::Failure;
-use crate::jsonl::{Form, Keys, LinesError, write_lines};
+use crate::failure::{Failure, no_such};
+use crate::jsonl::{Keys, LinesError, write_lines};
 use crate::output::quiet_pipe;
 use crate::outputs::{Output, refuse_existing, refused};
-use crate::studies;
+use crate::{processors, studies};
 
 pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.output {
@@ -31,43 +30,31 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
             theirs.name()
         )));
     }
-    let form = Form { version: args.version, keys: if args.keys { Keys::Beside } else { Keys::Left } };
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)));
+    let keys = if args.keys { Keys::Beside } else { Keys::Left };
+    let jobs = args.jobs.unwrap_or_else(processors);
     let write = |out: &mut dyn Write| -> Result<(), LinesError> {
         let mut out = out;
         for documents in &wanted {
             let from = args.from.0.min(documents.count());
             let to = args.count.map_or(documents.count(), |n| from.saturating_add(n.0).min(documents.count()));
-            write_lines(documents, from..to, form, jobs, &mut out)?;
+            write_lines(documents, from..to, args.version, keys, jobs, &mut out)?;
         }
         Ok(out.flush()?)
     };
     match &args.output {
         Some(file) => whole_file(file, args.force, write)?,
-        None => directly("stdout", write(&mut io::stdout().lock()))?,
+        None => match write(&mut io::stdout().lock()) {
+            Ok(()) => {}
+            Err(LinesError::Write(e)) => quiet_pipe(Err(e))?,
+            Err(LinesError::Lost(message)) => return Err(Failure::spoiled(message)),
+        },
     }
     Ok(0)
 }
 
 fn find<'a>(all: &[&'a Documents], name: &str) -> Result<&'a Documents, Failure> {
-    let names = || all.iter().map(|d| d.name());
-    all.iter().find(|d| d.name() == name).copied().ok_or_else(|| {
-        Failure::bad_input(match did_you_mean(name, names()) {
-            Some(near) => format!("unknown collection `{name}`; did you mean `{near}`?"),
-            None => format!("unknown collection `{name}`; expected one of: {}", names().collect::<Vec<_>>().join(", ")),
-        })
-    })
-}
-
-/// Checks the result of writing to a stream. A closed pipe is not a failure.
-fn directly(place: &str, written: Result<(), LinesError>) -> Result<(), Failure> {
-    match written {
-        Ok(()) => Ok(()),
-        Err(LinesError::Write(e)) => quiet_pipe(place, Err(e)).map(drop),
-        Err(LinesError::Lost(message)) => Err(Failure::spoiled(message)),
-    }
+    let found = all.iter().find(|d| d.name() == name).copied();
+    found.ok_or_else(|| Failure::bad_input(no_such("collection", name, all.iter().map(|d| d.name()))))
 }
 
 /// Writes to a temporary file beside the target and renames it, so that no incomplete file appears.

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use storebench_documents::infer::{Inferred, Likeness, Profile, RandomPart, compare};
 use storebench_results::human::{bytes, count, digits, duration, percent};
+use storebench_results::lines::paragraph;
 use storebench_results::table::{ColumnKind, Table};
 use storebench_study::units::Count;
 use storebench_study::workload::{Collection, Study};
@@ -93,7 +94,6 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
         figures.extend(found.figures);
         notes.extend(found.notes);
     }
-    let notes = &notes[..];
     if args.json {
         return print_json(&Printed {
             format: "storebench-infer-check/1",
@@ -101,7 +101,7 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
             from_every,
             seed: args.seed,
             figures: &figures,
-            notes,
+            notes: &notes,
         });
     }
     let mut out = format!("{} documents of the sample, and as many generated ones", count(documents));
@@ -126,7 +126,7 @@ fn check(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<(),
     out +=
         &format!("{} of {} figures are within 10 %, or as near as chance allows", figures.len() - far, figures.len());
     out.push('\n');
-    for note in notes {
+    for note in &notes {
         out += &format!("note: {note}\n");
     }
     print(&out)
@@ -175,8 +175,8 @@ fn file_of(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<S
         "# No text of a value is in it. Names of fields, numbers, times, lengths and shares are from the sample.\n"
     };
     for note in &inferred.notes {
-        for part in lines(note, WIDTH - 4) {
-            out += &format!("# {}\n", plain(&part));
+        for part in paragraph("", "", note, WIDTH - 4).lines() {
+            out += &format!("# {}\n", plain(part));
         }
     }
     let name = &args.collection;
@@ -204,20 +204,4 @@ fn file_of(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<S
 /// Text without control characters, for a comment.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-/// Words in lines of at most this width.
-fn lines(text: &str, width: usize) -> Vec<String> {
-    let mut all = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = all.len() - 1;
-        if !all[last].is_empty() && all[last].len() + word.len() >= width {
-            all.push(word.to_owned());
-        } else {
-            let space = if all[last].is_empty() { "" } else { " " };
-            all[last] += space;
-            all[last] += word;
-        }
-    }
-    all
 }

@@ -3,18 +3,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use storebench_documents::infer::{ERRORS, Likeness, Profile};
 use storebench_engine::Stop;
-use storebench_engine::Unsupported;
 use storebench_engine::store::Namespace;
-use storebench_lab::run::{ConfigurationRequest, PrepareMode, RunRequest, run};
+use storebench_lab::run::{RunRequest, run};
 use storebench_results::exit::{INVALID, SPOILED};
 use storebench_results::validity::Severity;
 use storebench_results::{Percentiles, PhaseResult, RunResult};
 use storebench_study::workload::{Collection, Study};
 
+use super::measure::request_of;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
@@ -62,26 +61,8 @@ pub(super) fn on_store(
         study.collections.values_mut().for_each(|collection| collection.indexes.clear());
         notes.push("this store has no indexes in a language of its own, so their sizes are not compared".to_owned());
     }
-    let documents = studies::compile(&study, 1.0, Path::new("."), None)?;
-    let request = RunRequest {
-        name: "infer".to_owned(),
-        configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, opened),
-        study,
-        prices: None,
-        part: None,
-        resume: None,
-        study_text: text,
-        study_file: None,
-        overrides: Vec::new(),
-        runs_dir: None,
-        unsupported: Unsupported::Refuse,
-        prepare: PrepareMode::Fresh,
-        remove_after: true,
-        anyway: false,
-        transfers: None,
-        interval: Duration::from_secs(1),
-        commit: None,
-    };
+    let documents = studies::compile(&study)?;
+    let request = RunRequest { remove_after: true, ..request_of("infer", study, text, &documents, opened) };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let outcome = run(&request, stop, &mut Progress::new(false))

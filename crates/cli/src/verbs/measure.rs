@@ -2,19 +2,51 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use storebench_engine::{Event, Observer, Stop};
-use storebench_lab::run::{LabError, PrepareMode, RunRequest, run};
+use storebench_engine::{Event, Observer, Stop, Unsupported};
+use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::configurations::is_whole;
 use storebench_results::exit::BAD_INPUT;
+use storebench_study::workload::Study;
 
-use super::publish::{Shown, publish};
-
+use super::publish::publish;
 use crate::args::ResultArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
+use crate::stores::Named;
+
+/// A request to run a study that has no file, on stores that were opened.
+pub(super) fn request_of(
+    name: &str,
+    study: Study,
+    study_text: String,
+    documents: &Compiled,
+    stores: Named,
+) -> RunRequest {
+    RunRequest {
+        name: name.to_owned(),
+        configurations: ConfigurationRequest::of_stores(&study, documents, 1.0, stores),
+        study,
+        prices: None,
+        part: None,
+        resume: None,
+        study_text,
+        study_file: None,
+        overrides: Vec::new(),
+        runs_dir: None,
+        unsupported: Unsupported::Refuse,
+        prepare: PrepareMode::Fresh,
+        remove_after: false,
+        anyway: false,
+        // Such a study copies nothing.
+        transfers: None,
+        interval: Duration::from_secs(1),
+        commit: None,
+    }
+}
 
 /// Runs a request, prints its result, and returns the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
@@ -33,16 +65,11 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         },
         message: error.to_string(),
     })?;
-    let shown = match (args.json, args.full) {
-        (true, _) => Shown::Json,
-        (_, true) => Shown::Full,
-        _ => Shown::Brief,
-    };
     let folder = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none());
     let code = outcome.exit_code();
     let result = &outcome.result;
     let missing = result.trials.len() < result.plan.trials.len() || result.trials.iter().any(|t| !is_whole(t));
-    let published = publish(result, folder, code, shown, progress);
+    let published = publish(result, folder, code, &args.show, progress);
     if let (true, true, Some(folder), true) =
         (result.run.interrupted, missing, &outcome.folder, request.study_file.is_some() && request.part.is_none())
     {

@@ -5,15 +5,7 @@ mod check;
 mod compare;
 mod completions;
 mod conform;
-mod copy;
-mod copy_columns;
-mod copy_guards;
-pub(crate) mod copy_read;
-mod copy_records;
-mod copy_settings;
-mod copy_space;
-mod copy_summary;
-pub(crate) mod copy_tasks;
+pub(crate) mod copy;
 mod doctor;
 mod generate;
 mod host;
@@ -32,7 +24,6 @@ mod studies;
 mod trace;
 mod verify;
 
-pub(crate) use copy_summary::losses;
 use storebench_lab::space::{OPEN_FILES_OF_ITSELF, check_open_files, open_files_limit};
 
 use crate::args::Verb;

@@ -73,7 +73,7 @@ fn in_words(needed: &RoundsNeeded) -> String {
 }
 
 /// The cost of a plan as text.
-fn money(sheet: &PriceSheet, cost: &PlanCost) -> String {
+fn money(PlannedCost { sheet, cost }: &PlannedCost) -> String {
     let clients = if cost.with_clients { "with" } else { "without" };
     let mut text = format!(
         "cost   {:.2} to {:.2} {}, {clients} the client's machines; prices of {}: {}\n",
@@ -118,13 +118,10 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         configurations.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
     let plan = plan_run(&opened.study, &outlines);
     let cost = prices.map(|sheet| {
-        let configurations = plan
-            .configurations
-            .iter()
-            .filter(|configuration| !configuration.control)
-            .map(|configuration| (configuration.store.as_str(), configuration.configuration.as_str()));
-        let cost = plan_cost(&sheet, configurations, plan.estimate.least_s, plan.estimate.most_s);
-        (sheet, cost)
+        let configurations = plan.configurations.iter().filter(|of| !of.control);
+        let names = configurations.map(|of| (of.store.as_str(), of.configuration.as_str()));
+        let cost = plan_cost(&sheet, names, plan.estimate.least_s, plan.estimate.most_s);
+        PlannedCost { sheet, cost }
     });
     let rounds = args.pilot.as_ref().map(|path| {
         let pilot = read_run(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
@@ -140,20 +137,13 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     });
     let rounds = rounds.transpose()?;
     if args.json {
-        let cost = cost.map(|(sheet, cost)| PlannedCost { sheet, cost });
         print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost, rounds })?;
         return Ok(0);
     }
     let mut out = plan.to_string();
-    if let Some((sheet, cost)) = &cost {
-        out += &money(sheet, cost);
-    }
-    if let Some(parts) = &parts {
-        out += &parts.in_words();
-    }
-    if let Some(rounds) = &rounds {
-        out += &in_words(rounds);
-    }
+    out += &cost.as_ref().map(money).unwrap_or_default();
+    out += &parts.as_ref().map(Shares::in_words).unwrap_or_default();
+    out += &rounds.as_ref().map(in_words).unwrap_or_default();
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
@@ -202,6 +192,7 @@ fn guarantees(
         let phases = phases.map_err(|error| Failure::bad_input(format!("store `{name}`: {error}")))?;
         for (phase, resolved) in configuration.study.phases.iter().zip(phases) {
             let plan = resolved.guarantees();
+            let consistency = can.consistency.iter().find(|(level, _)| *level == plan.consistency);
             guarantees.push(Guaranteed {
                 store: configuration.store_name.clone(),
                 phase: phase.name.clone(),
@@ -209,11 +200,7 @@ fn guarantees(
                 durability_asked: plan.durability_asked_in_words(),
                 durability_means: plan.durability_means,
                 consistency: plan.consistency.to_string(),
-                consistency_means: can
-                    .consistency
-                    .iter()
-                    .find(|(c, _)| *c == plan.consistency)
-                    .map_or("", |(_, means)| means),
+                consistency_means: consistency.map_or("", |(_, means)| means),
                 isolation: plan.isolation.map(|(isolation, _)| isolation.to_string()),
                 isolation_means: plan.isolation.map(|(_, means)| means),
             });

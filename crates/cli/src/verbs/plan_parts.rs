@@ -84,7 +84,7 @@ fn share(plan: &PhasePlan, catalog: &Arc<Catalog>) -> Result<Share, storebench_e
     let mean = |of: &dyn Fn(usize, &Recipe) -> f64| {
         plan.recipes.iter().enumerate().map(|(nth, recipe)| of(nth, recipe) * weight(recipe)).sum::<f64>() / total
     };
-    let cost = calibrate(plan, catalog, &RealClock::new())?.cpu_ns_per_op;
+    let cost = calibrate(plan, catalog, &RealClock::new())?;
     let bytes_per_op = mean(&|_, recipe| moved(recipe, catalog.get(recipe.label.collection)));
     let all_bytes: f64 = plan
         .recipes

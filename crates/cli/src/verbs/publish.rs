@@ -8,41 +8,30 @@ use storebench_results::validity::{CheckResult, Severity, data_trouble};
 use storebench_results::{RunResult, TrialResult};
 
 use super::report::{index_is_older, write_page};
-
+use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
 use crate::progress::Progress;
-
-/// How a result is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// One screen.
-    Brief,
-    /// Everything.
-    Full,
-    /// As one JSON document.
-    Json,
-}
 
 /// Prints a result, writes the report into its folder, and returns the exit code.
 pub(super) fn publish(
     result: &RunResult,
     folder: Option<&Path>,
     code: u8,
-    shown: Shown,
+    show: &ShowArgs,
     progress: &mut Progress,
 ) -> Result<u8, Failure> {
-    match shown {
-        Shown::Json => print_json(result)?,
-        Shown::Full => print(&summary(result, layout()))?,
-        Shown::Brief => print(&brief(result, layout()))?,
+    match (show.json, show.full) {
+        (true, _) => print_json(result)?,
+        (false, true) => print(&summary(result, layout()))?,
+        (false, false) => print(&brief(result, layout()))?,
     }
     if let Some(folder) = folder {
         match write_page(folder) {
-            Ok(file) if shown == Shown::Json => progress.note(&format!("the report is {}", file.display())),
+            Ok(file) if show.json => progress.note(&format!("the report is {}", file.display())),
             Ok(file) => {
                 let more = format!("details  storebench report {} --full\n", folder.display());
-                let more = if shown == Shown::Full { "" } else { &more };
+                let more = if show.full { "" } else { &more };
                 print(&format!("\nreport   {}\n{more}", file.display()))?;
             }
             // The results are saved anyway.

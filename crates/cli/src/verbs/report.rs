@@ -52,13 +52,18 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         (None, _) => return Err(Failure::bad_input("several runs make one page; name the file with -o FILE")),
     };
     let text = page(&subject, Life::Written).map_err(Failure::bad_input)?;
-    if file.as_os_str() == "-" {
-        print(&text)?;
-        return Ok(0);
-    }
     // A run's own page may be replaced.
-    write_text(&file, &text, args.force || args.output.is_none())?;
-    print(&format!("{}\n", file.display()))?;
+    put(&file, &text, args.force || args.output.is_none())
+}
+
+/// Writes a text into a file and prints the file's name, or prints the text if the file is `-`.
+fn put(file: &Path, text: &str, force: bool) -> Result<u8, Failure> {
+    if file.as_os_str() == "-" {
+        print(text)?;
+    } else {
+        write_text(file, text, force)?;
+        print(&format!("{}\n", file.display()))?;
+    }
     Ok(0)
 }
 
@@ -106,14 +111,8 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
         several => format!("Runs in {} folders", several.len()),
     };
     let text = index(&title, runs, &Timestamp::now().to_string(), &again(args));
-    if file.as_os_str() == "-" {
-        print(&text)?;
-        return Ok(0);
-    }
     // An index may replace an earlier index, but no other file.
-    write_text(&file, &text, args.force || (args.output.is_none() && is_index(&file)))?;
-    print(&format!("{}\n", file.display()))?;
-    Ok(0)
+    put(&file, &text, args.force || (args.output.is_none() && is_index(&file)))
 }
 
 /// Whether this file is an index that Storebench wrote.
@@ -160,16 +159,13 @@ fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failu
         let what = "nothing was measured in this run that can be drawn";
         return Err(Failure::bad_input(format!("{}: {what}", run.display())));
     };
-    if file.as_os_str() == "-" {
-        print(&svg)?;
-        return Ok(0);
+    if file.as_os_str() != "-" {
+        refuse_existing(file, force)?;
     }
-    refuse_existing(file, force)?;
-    if file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")) {
-        write_bytes(file, &png(&svg)?, force)?;
-    } else {
-        write_text(file, &svg, force)?;
+    if !file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")) {
+        return put(file, &svg, force);
     }
+    write_bytes(file, &png(&svg)?, force)?;
     print(&format!("{}\n", file.display()))?;
     Ok(0)
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let mut progress = Progress::new(args.result.quiet);
+    let mut progress = Progress::new(args.result.show.quiet);
     let mut servers = Servers::new(args.manage_servers);
     for left in servers.clear_up()? {
         let Leftover { what, processes } = left;

@@ -3,18 +3,17 @@
 use serde::Serialize;
 use storebench_engine::store::OpKind;
 use storebench_stores::{Scheme, schemes};
-use storebench_study::workload::did_you_mean;
 
 use crate::args::StoresArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_such};
 use crate::listing::{Can, Listed, columns, list, shared_options};
-use crate::output::{print, print_json};
+use crate::output::print_json_or;
 
 /// What `stores --json` prints.
 #[derive(Debug, Serialize)]
-struct Printed {
+struct Printed<'a> {
     format: &'static str,
-    stores: Vec<Listed>,
+    stores: &'a [Listed],
 }
 
 pub(crate) fn stores(args: &StoresArgs) -> Result<u8, Failure> {
@@ -23,22 +22,14 @@ pub(crate) fn stores(args: &StoresArgs) -> Result<u8, Failure> {
         Some(name) => vec![find(name.trim_end_matches([':', '+']))?],
     };
     let listed = chosen.into_iter().map(list).collect::<Result<Vec<_>, _>>()?;
-    if args.json {
-        print_json(&Printed { format: "storebench-stores/1", stores: listed })?;
-    } else {
-        print(&text(&listed))?;
-    }
+    let printed = Printed { format: "storebench-stores/1", stores: &listed };
+    print_json_or(args.json, &printed, || text(&listed))?;
     Ok(0)
 }
 
 fn find(name: &str) -> Result<&'static Scheme, Failure> {
-    let names = || schemes().iter().map(|s| s.name);
-    schemes().iter().find(|s| s.name == name || s.aliases.contains(&name)).ok_or_else(|| {
-        Failure::bad_input(match did_you_mean(name, names()) {
-            Some(near) => format!("unknown store `{name}`; did you mean `{near}`?"),
-            None => format!("unknown store `{name}`; expected one of: {}", names().collect::<Vec<_>>().join(", ")),
-        })
-    })
+    let found = schemes().iter().find(|s| s.name == name || s.aliases.contains(&name));
+    found.ok_or_else(|| Failure::bad_input(no_such("store", name, schemes().iter().map(|s| s.name))))
 }
 
 fn text(listed: &[Listed]) -> String {
@@ -75,14 +66,10 @@ fn text(listed: &[Listed]) -> String {
 }
 
 fn tell(out: &mut String, can: &Can) {
-    for (name, means) in &can.durability {
-        *out += &format!("  durability {name}: {means}\n");
-    }
-    for (name, means) in &can.consistency {
-        *out += &format!("  reads {name}: {means}\n");
-    }
-    for (name, means) in &can.isolation {
-        *out += &format!("  isolation {name}: {means}\n");
+    for (kind, levels) in can.guarantees() {
+        for (name, means) in levels {
+            *out += &format!("  {kind} {name}: {means}\n");
+        }
     }
     for (how, names) in can.made() {
         *out += &format!("  made: {}: {how}\n", names.join(", "));

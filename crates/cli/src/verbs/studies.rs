@@ -7,18 +7,18 @@ use storebench_results::lines::paragraph;
 use storebench_study::workload::{Flaw, Study};
 
 use crate::args::StudiesArgs;
-use crate::built_in::{ALL, BuiltIn, find, meant};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::built_in::{ALL, BuiltIn, find};
+use crate::failure::{Failure, no_such};
+use crate::output::{print, print_json_or};
 
 /// The width of the text, in columns.
 const WIDTH: usize = 100;
 
 /// What `studies --json` prints.
 #[derive(Debug, Serialize)]
-struct Printed {
+struct Printed<'a> {
     format: &'static str,
-    studies: Vec<Listed>,
+    studies: &'a [Listed],
 }
 
 #[derive(Debug, Serialize)]
@@ -33,17 +33,10 @@ struct Listed {
 }
 
 pub(crate) fn studies(args: &StudiesArgs) -> Result<u8, Failure> {
+    let unknown = |name: &str| no_such("built-in study", name, ALL.iter().map(|study| study.name));
     let chosen: Vec<&BuiltIn> = match &args.name {
         None => ALL.iter().collect(),
-        Some(name) => vec![find(name).ok_or_else(|| {
-            Failure::bad_input(match meant(name) {
-                Some(near) => format!("unknown built-in study `{name}`; did you mean `{near}`?"),
-                None => {
-                    let names: Vec<&str> = ALL.iter().map(|study| study.name).collect();
-                    format!("unknown built-in study `{name}`; expected one of: {}", names.join(", "))
-                }
-            })
-        })?],
+        Some(name) => vec![find(name).ok_or_else(|| Failure::bad_input(unknown(name)))?],
     };
     if args.file {
         for study in &chosen {
@@ -52,11 +45,8 @@ pub(crate) fn studies(args: &StudiesArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let listed = chosen.iter().map(|study| list(study)).collect::<Result<Vec<_>, _>>()?;
-    if args.json {
-        print_json(&Printed { format: "storebench-studies/1", studies: listed })?;
-    } else {
-        print(&text(&listed, args.name.is_some()))?;
-    }
+    let printed = Printed { format: "storebench-studies/1", studies: &listed };
+    print_json_or(args.json, &printed, || text(&listed, args.name.is_some()))?;
     Ok(0)
 }
 

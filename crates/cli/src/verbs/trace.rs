@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use storebench_results::human::{count, plural};
-use storebench_traffic::{Form, Hashing, Options, Source, Trace, read};
+use storebench_traffic::{Form, Hashing, Options, Trace, read};
 
-use crate::args::{LogArg, TraceArgs};
+use crate::args::TraceArgs;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::outputs::{refuse_existing, write_bytes};
@@ -20,13 +20,6 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         refuse_existing(file, args.force)?;
     }
     let hashing = hashing(args)?;
-    let source = match args.from {
-        LogArg::Postgres => Source::Postgres,
-        LogArg::Mongodb => Source::Mongodb,
-        LogArg::Redis => Source::Redis,
-        LogArg::Couchdb => Source::Couchdb,
-        LogArg::Http => Source::Http,
-    };
     let options = Options {
         within: args.within.clone(),
         key: args.key.clone(),
@@ -34,7 +27,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         by_key: args.by_key,
         private: args.hash_keys,
     };
-    let trace = read(source, &args.logs, &options).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let trace = read(args.from.into(), &args.logs, &options).map_err(|error| Failure::bad_input(error.to_string()))?;
     let mut text = Vec::new();
     trace.write(form, hashing.as_ref(), &mut text).map_err(Failure::bad_input)?;
     tell(&trace);

@@ -10,13 +10,13 @@ use storebench_results::human::{count, percent};
 
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::print_json_or;
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
-use crate::{stores, studies};
+use crate::{processors, stores, studies};
 
 /// More threads than this rarely read faster.
-const JOBS_AT_MOST: usize = 8;
+const JOBS_AT_MOST: u32 = 8;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let store = stores::open_to_read(&args.url)?;
@@ -24,9 +24,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let documents = opened.documents()?;
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(JOBS_AT_MOST) as u32));
+    let jobs = args.jobs.unwrap_or_else(|| processors().min(JOBS_AT_MOST));
     let request = VerifyRequest { study: &opened.study, catalog: &documents.catalog, store: &*store, jobs };
     let mut progress = Progress::new(args.quiet);
     progress.begin_count("verify", documents_to_verify(&opened.study, &documents.catalog));
@@ -39,11 +37,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     for text in report.faults.iter_mut().map(|fault| &mut fault.what).chain(&mut report.notes) {
         *text = secrets.hide(text);
     }
-    if args.json {
-        print_json(&report)?;
-    } else {
-        print(&text(&report))?;
-    }
+    print_json_or(args.json, &report, || text(&report))?;
     Ok(match () {
         // Wrong documents count, even if the verb was interrupted.
         () if report.collections.iter().any(|c| c.missing + c.wrong + c.unreadable > 0) => SPOILED,

@@ -23,7 +23,7 @@ fn json_carries_what_readers_count_on() {
     let cli = Cli::new();
     let done = cli.run("bench sqlite:a.db --docs 2k --rate 500 --duration 2s --durability os --json").measured();
     let result = done.json();
-    assert_eq!(result["format"], "storebench-run/2");
+    assert_eq!(result["format"], "storebench-run/3");
     has(&result, "/run/seed", true);
     has(&result, "/trials/0/values", false);
     assert_eq!(result["trials"][0]["store"], "sqlite");

@@ -102,6 +102,27 @@ fn a_resume_begins_what_was_never_begun() {
     refused(&cli, counts, "has finished");
 }
 
+/// A log that cannot be read may be that of the copy to resume. Beginning it again would apply its records twice.
+#[test]
+fn a_resume_beside_a_log_that_cannot_be_read_begins_nothing() {
+    let cli = Cli::new();
+    cli.write("more.jsonl", "{\"_id\":\"k\",\"v\":1}\n");
+    let copy = "copy more.jsonl sqlite:c.db --op counter --value v";
+    cli.run(copy).code(0);
+    let folder = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(folder.join("log.done.jsonl")).unwrap();
+    for (first, says) in [
+        ("", "the first line cannot be read"),
+        ("{", "the first line cannot be read"),
+        (r#"{"format":"storebench-copy-log/1","settings":{}}"#, "its format is `storebench-copy-log/1`"),
+    ] {
+        std::fs::write(folder.join("log.jsonl"), first).unwrap();
+        refused(&cli, &format!("{copy} --resume"), says);
+        refused(&cli, &format!("{copy} --resume --rejects bad.jsonl"), says);
+    }
+    cli.run(&format!("{copy} --restart")).code(0);
+}
+
 #[test]
 fn a_copy_begun_without_verify_is_verified_by_its_resume() {
     let cli = Cli::new();

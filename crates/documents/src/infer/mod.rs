@@ -115,7 +115,7 @@ impl Profile {
 
 fn compiled(collection: &Collection) -> Result<Catalog, DocumentError> {
     let here = Path::new(".");
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: here, scratch_dir: here, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: here, scratch_dir: here };
     Catalog::compile(&IndexMap::from([("docs".to_owned(), collection.clone())]), &options)
 }
 

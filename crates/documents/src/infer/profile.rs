@@ -121,9 +121,6 @@ impl RandomPart {
     }
 }
 
-/// Why a line is no document.
-struct Wrong(String);
-
 impl Profile {
     /// Reads the documents of these files: JSONL, plain, gzip or zstd. `keeps` keeps texts of values, as far as they
     /// repeat. `part` reads only some documents.
@@ -138,12 +135,7 @@ impl Profile {
             let wrong = |line, why: &str| DocumentError::in_file("the sample", file.clone(), line, why);
             let mut reader =
                 LineReader::open(file).map_err(|e| wrong(None, &format!("cannot be opened: {e}; check the path")))?;
-            loop {
-                let more =
-                    reader.next(&mut line).map_err(|e| wrong(Some(reader.line()), &format!("cannot be read: {e}")))?;
-                if !more {
-                    break;
-                }
+            while reader.next(&mut line).map_err(|e| wrong(Some(reader.line()), &format!("cannot be read: {e}")))? {
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
@@ -151,7 +143,7 @@ impl Profile {
                 if part.is_some_and(|part| !part.has(number)) {
                     continue;
                 }
-                profile.add_line(&line, number - 1).map_err(|Wrong(why)| wrong(Some(reader.line()), &why))?;
+                profile.add_line(&line, number - 1).map_err(|why| wrong(Some(reader.line()), &why))?;
             }
         }
         profile.finish();
@@ -175,20 +167,20 @@ impl Profile {
         let _ = self.add(document, self.documents);
     }
 
-    fn add_line(&mut self, line: &[u8], position: u64) -> Result<(), Wrong> {
+    fn add_line(&mut self, line: &[u8], position: u64) -> Result<(), String> {
         let json: Result<IgnoredAny, _> = serde_json::from_slice(line);
         if let Err(error) = json {
             let column = error.column();
-            return Err(Wrong(format!("is not JSON (at byte {column}); a line of a sample is one JSON object")));
+            return Err(format!("is not JSON (at byte {column}); a line of a sample is one JSON object"));
         }
         self.add(line, position)
     }
 
     /// Adds the document with this number in the sample, of which only a part may be read.
-    fn add(&mut self, document: &[u8], position: u64) -> Result<(), Wrong> {
+    fn add(&mut self, document: &[u8], position: u64) -> Result<(), String> {
         let mut walk = Walk::new(document);
         if walk.take(b'{').is_none() {
-            return Err(Wrong("is not a JSON object; a line of a sample is one JSON object".into()));
+            return Err("is not a JSON object; a line of a sample is one JSON object".into());
         }
         let number = self.documents;
         self.documents += 1;
@@ -205,7 +197,7 @@ impl Profile {
         let scan = Scan { position: position as f64, mark: scramble(position + 1), keeps: self.keeps };
         self.root
             .read(&mut walk, &scan, 0)
-            .ok_or_else(|| Wrong(format!("is nested more than {DEEPEST} deep; documents of a study are not")))
+            .ok_or_else(|| format!("is nested more than {DEEPEST} deep; documents of a study are not"))
     }
 
     /// How many documents it is of.
@@ -278,9 +270,7 @@ impl Members {
         }
         Some(())
     }
-}
 
-impl Members {
     fn finish(&mut self) {
         self.all.values_mut().for_each(Node::finish);
     }

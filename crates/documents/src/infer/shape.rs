@@ -179,8 +179,10 @@ impl Shaper {
         let lengths: Vec<f64> = texts.lengths.sorted();
         let points = spread(&lengths, PIECES[3]).into_iter().map(|n| ByteSize(n.round() as u64)).collect();
         let text = Field::Text(rising(points));
+        let exactly = |bytes: f64| Field::Text(Spread::exactly(ByteSize(bytes as u64)));
+        let to_ends = |text| with_ends(text, texts.lengths.ends(), count, exactly);
         if unique && lengths[lengths.len() / 10] >= FREE {
-            return with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))));
+            return to_ends(text);
         }
         if unique {
             // Short texts, each different: as many as there are letters for. Documents take them one after the other; the
@@ -192,14 +194,12 @@ impl Shaper {
             let shortest = lengths[lengths.len() / 10].round().clamp(1.0, 8.0) as u32;
             let enough = (1..=8).find(|letters| 26f64.powi(*letters) >= wanted).unwrap_or(8) as u32;
             let pool = 26u64.pow(shortest.max(enough));
-            let text = varied(text, |vary| (vary.distinct, vary.popularity) = (Some(pool), popularity));
-            return with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))));
+            return to_ends(varied(text, |vary| (vary.distinct, vary.popularity) = (Some(pool), popularity)));
         }
         if self.keeps && counted.len() > CHOICES {
             self.notes.push(format!("{path}: more than {CHOICES} different texts, which are not kept"));
         }
-        let text = repeated(text, texts.values.repeats(&[]));
-        with_ends(text, texts.lengths.ends(), count, |n| Field::Text(Spread::exactly(ByteSize(n as u64))))
+        to_ends(repeated(text, texts.values.repeats(&[])))
     }
 
     /// Names and weights of texts: their own, or as long as theirs.
@@ -224,8 +224,7 @@ impl Shaper {
         {
             let constant =
                 |of: &Counted| (of.count as f64, Field::Time { at_s: Spread::exactly(of.number as i64), form });
-            let mut all: Vec<(f64, Field)> = counted.iter().map(constant).collect();
-            return if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) };
+            return one_or_any(counted.iter().map(constant).collect());
         }
         let points = spread(&texts.seconds.sorted(), PIECES[2]).into_iter().map(|n| n.round() as i64).collect();
         let time = Field::Time { at_s: rising(points), form };
@@ -278,12 +277,8 @@ impl Shaper {
         let constant = |of: &Counted| (of.count as f64, constant(of.number.clamp(-limit, limit), digits));
         let different = numbers.values.distinct();
         if numbers.values.is_exact() && counted.len() <= CONSTANTS && count >= REPEATS * different {
-            let mut all: Vec<(f64, Field)> = counted.iter().map(constant).collect();
             // Neighbours that are equally frequent are a range.
-            if let Some(range) = even_range(&counted, digits) {
-                return range;
-            }
-            return if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) };
+            return even_range(&counted, digits).unwrap_or_else(|| one_or_any(counted.iter().map(constant).collect()));
         }
         if let Some(within) = within(&numbers.trend) {
             let number = of_points(&spread(&sorted, PIECES[3]), digits);
@@ -313,11 +308,16 @@ impl Shaper {
         } else if !others.is_empty() {
             all.push((repeats.total, if plain { number } else { repeated(number, repeats) }));
         }
-        let number = if all.len() == 1 { all.remove(0).1 } else { Field::Any(all) };
+        let number = one_or_any(all);
         let (least, greatest) = numbers.sample.ends();
         let ends = (least.clamp(-limit, limit), greatest.clamp(-limit, limit));
         with_ends(number, ends, count, |n| self::constant(n, digits))
     }
+}
+
+/// The only kind, or all of them by weight.
+fn one_or_any(mut kinds: Vec<(f64, Field)>) -> Field {
+    if kinds.len() == 1 { kinds.remove(0).1 } else { Field::Any(kinds) }
 }
 
 /// Adds the ends of what was observed, if the spread does not come near them: a spread keeps the means of its outer

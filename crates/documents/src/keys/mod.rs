@@ -14,8 +14,8 @@
 //! Memory is constant: nothing here grows with the number of keys.
 
 mod distinct;
-#[doc(hidden)]
-pub mod fit;
+#[cfg(test)]
+pub(crate) mod fit;
 mod permutation;
 mod seen;
 mod stream;

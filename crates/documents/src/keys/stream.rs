@@ -102,14 +102,6 @@ impl Ownership {
         }
     }
 
-    /// Whether this worker may draw `index`.
-    pub fn owns(self, index: u64) -> bool {
-        match self {
-            Self::Independent => true,
-            Self::Disjoint { worker, workers } => index % workers.max(1) == worker,
-        }
-    }
-
     /// The nearest own index at or below `index`, or the first own index if there is none.
     #[inline]
     fn floor(self, index: u64) -> u64 {

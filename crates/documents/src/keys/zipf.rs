@@ -54,18 +54,8 @@ impl Zipf {
     }
 
     /// How many ranks there are.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.n
-    }
-
-    /// Always false: there is at least one rank.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// The exponent.
-    pub fn exponent(&self) -> f64 {
-        self.exponent
     }
 
     /// Changes the number of ranks, at the cost of about one draw. A number outside of 1 to 2^53 is clamped.

@@ -3,21 +3,12 @@
 use super::curve::Curve;
 use super::rate::{NS_PER_S, Rate, ScheduleError};
 use storebench_study::mix64;
+use storebench_study::workload::ArrivalSpec;
 
 use crate::keys::Rng;
 
 /// Separates the random numbers of arrivals from those of keys under the same seed.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
-
-/// How operations are spaced at a given rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Arrival {
-    /// Evenly: one operation each time Λ has grown by one.
-    #[default]
-    Constant,
-    /// Independently: a Poisson process, as from many independent users.
-    Poisson,
-}
 
 /// The scheduled starts of one worker, in nanoseconds from the start of the phase, in order.
 ///
@@ -77,24 +68,24 @@ impl Arrivals {
     /// # Errors
     /// [`ScheduleError`] for a rate that is not finite, negative, too high or always 0, and for a
     /// worker that does not exist.
-    pub fn new(rate: &Rate, arrival: Arrival, worker: u64, workers: u64, seed: u64) -> Result<Self, ScheduleError> {
+    pub fn new(rate: &Rate, arrival: ArrivalSpec, worker: u64, workers: u64, seed: u64) -> Result<Self, ScheduleError> {
         rate.check()?;
         if worker >= workers {
             return Err(ScheduleError::Worker { worker, workers });
         }
         let (process, scheduled_ns) = match (arrival, rate) {
-            (Arrival::Constant, Rate::Constant(per_s)) => {
+            (ArrivalSpec::Constant, Rate::Constant(per_s)) => {
                 let gap = gap_fixed(*per_s);
                 let times = |n: u64| gap.saturating_mul(u128::from(n));
                 let scheduled = times(worker);
                 (Process::Even { scheduled, gap, stride: times(workers) }, whole_ns(scheduled))
             }
-            (Arrival::Constant, _) => {
+            (ArrivalSpec::Constant, _) => {
                 let (curve, mut segment) = (Curve::new(rate), 0);
                 let scheduled_ns = curve.at(worker as f64, &mut segment);
                 (Process::Curve { curve, segment, operation: worker }, scheduled_ns)
             }
-            (Arrival::Poisson, _) => {
+            (ArrivalSpec::Poisson, _) => {
                 let walk = match rate {
                     Rate::Constant(per_s) => {
                         Walk::Time { scheduled: 0, mean_gap_ns: NS_PER_S / per_s * workers as f64 }
@@ -157,7 +148,7 @@ impl Arrivals {
             Process::Curve { curve, .. } => {
                 let limit = (u64::MAX - self.worker) / self.workers;
                 let is_scheduled = |own: u64| curve.at((self.worker + own * self.workers) as f64, &mut 0) <= t_ns;
-                let estimate = (curve.expected(t_ns) - self.worker as f64) / self.workers as f64 + 1.0;
+                let estimate = (curve.rate.expected(t_ns) - self.worker as f64) / self.workers as f64 + 1.0;
                 // The estimate may be off by the rounding of times to ns.
                 let mut count = (estimate as u64).min(limit);
                 while count > 0 && !is_scheduled(count - 1) {

@@ -39,7 +39,7 @@ impl Segment {
 /// A rate as segments, at least one.
 #[derive(Debug, Clone)]
 pub(super) struct Curve {
-    rate: Rate,
+    pub(super) rate: Rate,
     segments: Vec<Segment>,
 }
 
@@ -79,11 +79,6 @@ impl Curve {
             self.rate.expected(end_ns)
         };
         self.segments.push(Segment { start_ns, end_ns, start, end, per_s, more_per_s2 });
-    }
-
-    /// Λ(t): the operations expected by `t_ns`.
-    pub(super) fn expected(&self, t_ns: u64) -> f64 {
-        self.rate.expected(t_ns)
     }
 
     /// When Λ exceeds `operations`, in ns; `u64::MAX` for never. An operation at the start of a pause is scheduled at

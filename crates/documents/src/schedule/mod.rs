@@ -8,5 +8,5 @@ mod arrivals;
 mod curve;
 mod rate;
 
-pub use arrivals::{Arrival, Arrivals};
+pub use arrivals::Arrivals;
 pub use rate::{MAX_RATE_PER_S, Rate, ScheduleError};

@@ -137,7 +137,7 @@ impl Reading {
             sizes: ordered_sizes,
             bodies,
             clients: clients.texts.ends.len() as u32,
-            facts: FileFacts { bytes, skipped: 0, xxh3: format!("{:016x}", hash.digest()) },
+            facts: FileFacts::new(bytes, 0, hash.digest()),
         }
     }
 }
@@ -155,22 +155,15 @@ pub(super) fn read(file: &Path, place: &str) -> Result<Trace, DocumentError> {
         if text.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let at = Some(lines.line());
         reading.hash.update(&text);
         reading.hash.update(b"\n");
         reading.bytes += text.len() as u64;
         let added = match (csv, &header) {
-            (false, _) => reading.add(json_line(&text).map_err(|why| wrong(at, &why))?),
-            (true, None) => {
-                header = Some(Header::read(&text).map_err(|why| wrong(at, &why))?);
-                continue;
-            }
-            (true, Some(columns)) => {
-                let cells = cells(&text).map_err(|why| wrong(at, &why))?;
-                reading.add(columns.line(&cells).map_err(|why| wrong(at, &why))?)
-            }
+            (false, _) => json_line(&text).and_then(|line| reading.add(line)),
+            (true, None) => Header::read(&text).map(|read| header = Some(read)),
+            (true, Some(columns)) => cells(&text).and_then(|cells| reading.add(columns.line(&cells)?)),
         };
-        added.map_err(|why| wrong(at, &why))?;
+        added.map_err(|why| wrong(Some(lines.line()), &why))?;
     }
     if reading.ops.is_empty() {
         return Err(wrong(None, "has no operations; a trace has one in each line"));

@@ -91,7 +91,7 @@ fn compiled(fields: &IndexMap<String, Field>, size: Option<u64>, seed: u64) -> R
     };
     let all = IndexMap::from([("other".to_owned(), empty), ("any".to_owned(), collection)]);
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     Catalog::compile(&all, &options)
 }
 

@@ -273,7 +273,7 @@ fields = { one = { lines = 1 }, three = { lines = 3 }, s = { sentences = 2 }, t 
     for compress in [false, true] {
         let count = if compress { "count = 1000\ncompress_to = 0.8" } else { "count = 1000" };
         let text = study.replace("count = 1000", count);
-        let catalog = try_catalog(&text, 1.0, dir.path(), None).unwrap();
+        let catalog = try_catalog(&text, 1.0, dir.path()).unwrap();
         let lines: HashSet<&str> = book.lines().map(str::trim).collect();
         for index in 0..1_000 {
             let v = value(catalog.get(0), index, 1);
@@ -291,23 +291,6 @@ fn a_text_field_is_added_where_none_fills() {
     let catalog = catalog("[collections.a]\ncount = 9\nsize = \"1KiB\"\nfields = { text = { words = 1 } }");
     let v = value(catalog.get(0), 0, 0);
     assert!(v["text_2"].as_str().unwrap().len() > 800);
-}
-
-#[test]
-fn a_frozen_catalog_makes_the_same_without_searching() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("like.jsonl"), "x\n".repeat(20) + &"y".repeat(900) + "\n").unwrap();
-    let study = "[collections.a]\ncount = 50\nsize = { like = \"like.jsonl\" }\ncompress_to = 0.4\n";
-    let first = try_catalog(study, 1.0, dir.path(), None).unwrap();
-    let frozen = serde_json::from_str(&serde_json::to_string(&first.frozen()).unwrap()).unwrap();
-    assert_eq!(first.frozen(), frozen);
-    // The sample is no longer needed.
-    std::fs::remove_file(dir.path().join("like.jsonl")).unwrap();
-    let again = try_catalog(study, 1.0, dir.path(), Some(&frozen)).unwrap();
-    for index in 0..50 {
-        assert_eq!(document(first.get(0), index, 2), document(again.get(0), index, 2));
-    }
-    assert!(try_catalog(study, 2.0, dir.path(), Some(&frozen)).unwrap_err().message.contains("earlier run"));
 }
 
 proptest! {

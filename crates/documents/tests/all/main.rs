@@ -14,7 +14,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
-use storebench_documents::{Catalog, CatalogOptions, DocumentError, Documents, Frozen};
+use storebench_documents::{Catalog, CatalogOptions, DocumentError, Documents};
 use storebench_study::workload::Collection;
 
 #[derive(Deserialize)]
@@ -23,20 +23,20 @@ struct Study {
 }
 
 /// Compiles the collections of a study text.
-fn try_catalog(study: &str, scale: f64, dir: &Path, frozen: Option<&Frozen>) -> Result<Catalog, DocumentError> {
+fn try_catalog(study: &str, scale: f64, dir: &Path) -> Result<Catalog, DocumentError> {
     let study: Study = toml::from_str(study).unwrap();
-    let options = CatalogOptions { seed: 435, scale, base_dir: dir, scratch_dir: dir, frozen };
+    let options = CatalogOptions { seed: 435, scale, base_dir: dir, scratch_dir: dir };
     Catalog::compile(&study.collections, &options)
 }
 
 fn catalog(study: &str) -> Catalog {
     let dir = tempfile::tempdir().unwrap();
-    try_catalog(study, 1.0, dir.path(), None).unwrap()
+    try_catalog(study, 1.0, dir.path()).unwrap()
 }
 
 fn refusal(study: &str) -> DocumentError {
     let dir = tempfile::tempdir().unwrap();
-    try_catalog(study, 1.0, dir.path(), None).unwrap_err()
+    try_catalog(study, 1.0, dir.path()).unwrap_err()
 }
 
 fn document(documents: &Documents, index: u64, version: u64) -> Vec<u8> {

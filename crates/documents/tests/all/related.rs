@@ -71,7 +71,7 @@ fn a_prefix_holds_one_parents_children() {
 fn scale_keeps_the_fan_out() {
     let dir = tempfile::tempdir().unwrap();
     for scale in [0.1, 0.5, 3.0] {
-        let scaled = try_catalog(SERVICE, scale, dir.path(), None).unwrap();
+        let scaled = try_catalog(SERVICE, scale, dir.path()).unwrap();
         assert_eq!(scaled.get(0).count(), (2_000.0 * scale) as u64);
         let per_user = scaled.get(2).count() as f64 / scaled.get(0).count() as f64;
         assert!((per_user - 10.5).abs() < 0.2, "{per_user}");
@@ -102,11 +102,11 @@ bins  = [
 #[test]
 fn the_published_service_is_made_at_any_scale() {
     let dir = tempfile::tempdir().unwrap();
-    let full = try_catalog(PUBLISHED, 1.0, dir.path(), None).unwrap();
+    let full = try_catalog(PUBLISHED, 1.0, dir.path()).unwrap();
     assert_eq!(full.get(2).count(), 497_030_000);
     assert_eq!(full.get(2).parents(), 53_741_995);
     for scale in [0.01, 0.001, 0.000_1] {
-        let scaled = try_catalog(PUBLISHED, scale, dir.path(), None).unwrap();
+        let scaled = try_catalog(PUBLISHED, scale, dir.path()).unwrap();
         let (users, books, highlights) = (scaled.get(0), scaled.get(1), scaled.get(2));
         assert_eq!(users.count(), (69_380_000.0 * scale) as u64);
         assert_eq!(books.parents(), users.count(), "every user has books");
@@ -118,7 +118,7 @@ fn the_published_service_is_made_at_any_scale() {
             assert!(book.starts_with(&format!("users-books/{}/", v["user"].as_str().unwrap())), "{v}");
         }
         // The same study at the same scale generates the same documents again.
-        let again = try_catalog(PUBLISHED, scale, dir.path(), Some(&scaled.frozen())).unwrap();
+        let again = try_catalog(PUBLISHED, scale, dir.path()).unwrap();
         for index in [0, 1, highlights.count() / 2, highlights.count() - 1] {
             assert_eq!(value(again.get(2), index, 0), value(highlights, index, 0));
         }
@@ -138,10 +138,10 @@ per = { posts = { bins = [[1, 5_000], [2, 4, 5_500], [50, 300]] } }
     let dir = tempfile::tempdir().unwrap();
     for scale in [0.001, 0.003, 0.01, 0.05, 0.5, 1.0, 2.5] {
         // With very few users there may be none with a post, which is an error.
-        match try_catalog(chain, scale, dir.path(), None) {
+        match try_catalog(chain, scale, dir.path()) {
             Ok(made) => {
                 let share = made.get(2).parents() as f64 / made.get(1).count() as f64;
-                let posts = try_catalog(chain, 1.0, dir.path(), None).unwrap().get(1).count() as f64;
+                let posts = try_catalog(chain, 1.0, dir.path()).unwrap().get(1).count() as f64;
                 assert!((share - 10_800.0 / posts).abs() * made.get(1).count() as f64 <= 1.0, "{scale}: {share}");
             }
             Err(e) => assert!(scale < 0.01 && e.to_string().contains("no parent has a child"), "{scale}: {e}"),
@@ -149,7 +149,7 @@ per = { posts = { bins = [[1, 5_000], [2, 4, 5_500], [50, 300]] } }
     }
     let many = chain.replace("[50, 300]", "[50, 3_000]");
     for scale in [0.01, 1.0, 3.0] {
-        let message = try_catalog(&many, scale, dir.path(), None).unwrap_err().to_string();
+        let message = try_catalog(&many, scale, dir.path()).unwrap_err().to_string();
         assert!(message.contains("hold 13,500 parents") && message.contains("has 10,8"), "{message}");
     }
 }

@@ -1,6 +1,7 @@
 //! What became of a key: compares the ledger's entry with what was read back.
 
 use super::state::{Entry, KeyState};
+use storebench_study::names;
 
 /// What a read found at a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,25 +37,17 @@ pub enum Fate {
     Unknown,
 }
 
+names! { Fate:
+    Kept "kept", Happened "of unknown outcome, done", NotHappened "of unknown outcome, not done",
+    Lost "acknowledged, then lost", Stale "an older version than the acknowledged one", Torn "torn or foreign content",
+    Resurrected "deleted, but still there", NeverWritten "never written or refused, but there",
+    Unknown "earlier state unknown",
+}
+
 impl Fate {
     /// Whether a guarantee was broken.
     pub fn is_broken(self) -> bool {
         matches!(self, Self::Lost | Self::Stale | Self::Torn | Self::Resurrected | Self::NeverWritten)
-    }
-
-    /// A description to print after the key.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Happened => "of unknown outcome, done",
-            Self::NotHappened => "of unknown outcome, not done",
-            Self::Lost => "acknowledged, then lost",
-            Self::Stale => "an older version than the acknowledged one",
-            Self::Torn => "torn or foreign content",
-            Self::Resurrected => "deleted, but still there",
-            Self::NeverWritten => "never written or refused, but there",
-            Self::Unknown => "earlier state unknown",
-        }
     }
 }
 

@@ -82,7 +82,7 @@ impl TrialLedger {
         self.entries.retain(|key, entry| {
             let owned = counts.get(key.0).is_some_and(|count| key.1 < *count);
             if owned {
-                parts[(key.1 % writers) as usize].put(*key, *entry);
+                parts[(key.1 % writers) as usize].entries.insert(*key, *entry);
             }
             !owned
         });

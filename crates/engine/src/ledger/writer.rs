@@ -77,7 +77,7 @@ pub enum Misread {
 /// The ledger of one writer. Each key has one writer, so its versions are totally ordered.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    entries: HashMap<Key, Entry>,
+    pub(super) entries: HashMap<Key, Entry>,
     ground: Arc<Ground>,
     /// Faults that this writer knows of.
     faults: u32,
@@ -90,10 +90,6 @@ const LEFT_ALONE: u64 = 2;
 impl Ledger {
     pub(super) fn new(ground: Arc<Ground>, faults: u32) -> Self {
         Self { entries: HashMap::new(), ground, faults }
-    }
-
-    pub(super) fn put(&mut self, key: Key, entry: Entry) {
-        self.entries.insert(key, entry);
     }
 
     /// Whether this key is followed.

@@ -1,6 +1,6 @@
 //! What a store answered to one operation of a trace.
 
-use std::fmt;
+use std::borrow::Cow;
 
 use crate::store::{ErrorKind, OpKind};
 
@@ -23,27 +23,17 @@ pub enum Answer {
 
 impl Answer {
     /// What it was, of an operation of this kind: `found the document of operation 7`.
-    pub fn of(self, kind: OpKind) -> impl fmt::Display {
-        InWords { answer: self, kind }
-    }
-}
-
-struct InWords {
-    answer: Answer,
-    kind: OpKind,
-}
-
-impl fmt::Display for InWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.answer {
-            Answer::Done if self.kind == OpKind::Exists => f.write_str("found it"),
-            Answer::Done => f.write_str("did it"),
-            Answer::Missed if self.kind == OpKind::Insert => f.write_str("found a document there already"),
-            Answer::Missed => f.write_str("found no document"),
-            Answer::Failed(kind) => write!(f, "failed ({kind})"),
-            Answer::AsLoaded => f.write_str("found the document as it was loaded or inserted"),
-            Answer::Written(number) => write!(f, "found the document of operation {number}"),
-            Answer::Other(hash) => write!(f, "found a document with hash {hash:016x}"),
-        }
+    pub fn of(self, kind: OpKind) -> Cow<'static, str> {
+        let text = match self {
+            Self::Done if kind == OpKind::Exists => "found it",
+            Self::Done => "did it",
+            Self::Missed if kind == OpKind::Insert => "found a document there already",
+            Self::Missed => "found no document",
+            Self::Failed(kind) => return format!("failed ({kind})").into(),
+            Self::AsLoaded => "found the document as it was loaded or inserted",
+            Self::Written(number) => return format!("found the document of operation {number}").into(),
+            Self::Other(hash) => return format!("found a document with hash {hash:016x}").into(),
+        };
+        text.into()
     }
 }

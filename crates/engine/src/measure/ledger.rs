@@ -27,34 +27,24 @@ pub struct LedgerReport {
     /// Examples of lost and unverifiable keys.
     pub examples: Vec<String>,
     /// Of `keys`: loaded, and never written since.
-    #[serde(default)]
     pub loaded: u64,
     /// Share of all keys that is followed, 0 to 1.
-    #[serde(default)]
     pub share: f64,
     /// Of `confirmed`: a write of unknown outcome was applied.
-    #[serde(default)]
     pub happened: u64,
     /// Of `confirmed`: a write of unknown outcome was not applied.
-    #[serde(default)]
     pub not_happened: u64,
     /// Of `lost`: a document was acknowledged but is missing.
-    #[serde(default)]
     pub gone: u64,
     /// Of `lost`: an older version than the acknowledged one.
-    #[serde(default)]
     pub stale: u64,
     /// Of `lost`: torn, foreign or changed content.
-    #[serde(default)]
     pub torn: u64,
-    /// Of `lost`: deleted but still there. Older results count it in `never_written`.
-    #[serde(default)]
+    /// Of `lost`: deleted but still there.
     pub resurrected: u64,
     /// Of `lost`: never written or refused, but present.
-    #[serde(default)]
     pub never_written: u64,
     /// What reads of followed keys found while the phase ran.
-    #[serde(default)]
     pub reads: LedgerReads,
 }
 
@@ -69,7 +59,6 @@ pub struct LedgerReads {
     /// Of these: found an older version than an earlier read of the same client.
     pub backwards: u64,
     /// Of `stale` and `backwards`: on keys whose latest write precedes a fault.
-    #[serde(default)]
     pub after_fault: u64,
     /// Examples of stale and backwards reads.
     pub examples: Vec<String>,

@@ -20,11 +20,10 @@ const EXAMPLES: usize = 20;
 /// the nearest. So parts that began within half an interval count as simultaneous, and the schedule that they share
 /// keeps its length. The first part provides the reports of the store and of the client process about themselves.
 pub fn merged(parts: Vec<PhaseRecord>) -> Option<PhaseRecord> {
-    let began = parts.iter().map(|part| part.began_unix_ns).min()?;
-    let mut parts = parts.into_iter();
-    let mut all = Merging::of(parts.next()?, began);
-    parts.for_each(|part| all.add(part));
-    Some(all.into_record())
+    let began_unix_ns = parts.iter().map(|part| part.began_unix_ns).min()?;
+    let mut all = Merging { began_unix_ns, ..Merging::default() };
+    parts.into_iter().for_each(|part| all.add(part));
+    all.into_record()
 }
 
 /// How much later than the first part a part began, in whole intervals and in ns.
@@ -45,40 +44,32 @@ impl Shift {
 }
 
 /// The merged record so far.
+#[derive(Default)]
 struct Merging {
     began_unix_ns: u64,
     intervals: BTreeMap<u64, (u64, u64, Recorder)>,
     distinct: BTreeMap<usize, Distinct>,
     messages: BTreeMap<String, u64>,
-    record: PhaseRecord,
+    /// The first part's, with what was added to it.
+    record: Option<PhaseRecord>,
 }
 
 impl Merging {
-    fn of(mut first: PhaseRecord, began_unix_ns: u64) -> Self {
-        let shift = Shift::of(&first, began_unix_ns);
-        move_on(&mut first, shift);
-        first.began_unix_ns = began_unix_ns;
-        let mut all = Self {
-            began_unix_ns,
-            intervals: BTreeMap::new(),
-            distinct: BTreeMap::new(),
-            messages: BTreeMap::new(),
-            record: first,
-        };
-        let intervals = std::mem::take(&mut all.record.intervals);
-        all.take_intervals(intervals, shift);
-        all.record.partial = named(all.record.partial.take(), all.record.of_part.as_ref());
-        let touched = all.record.of_part.take().map(|of| of.touched);
-        all.distinct.extend(touched.into_iter().flatten());
-        all.messages.extend(std::mem::take(&mut all.record.messages));
-        all
-    }
-
     fn add(&mut self, mut part: PhaseRecord) {
         let shift = Shift::of(&part, self.began_unix_ns);
         move_on(&mut part, shift);
-        self.take_intervals(std::mem::take(&mut part.intervals), shift);
-        let all = &mut self.record;
+        self.take_intervals(std::mem::take(&mut part.intervals), part.labels.len(), shift);
+        part.partial = named(part.partial.take(), part.of_part.as_ref());
+        for (message, count) in std::mem::take(&mut part.messages) {
+            *self.messages.entry(message).or_default() += count;
+        }
+        for (collection, touched) in part.of_part.take().into_iter().flat_map(|of| of.touched) {
+            self.distinct.entry(collection).or_default().merge(&touched);
+        }
+        let Some(all) = &mut self.record else {
+            self.record = Some(part);
+            return;
+        };
         all.sending_ns = all.sending_ns.max(part.sending_ns);
         all.elapsed_ns = all.elapsed_ns.max(part.elapsed_ns);
         all.scheduled = all.scheduled.zip(part.scheduled).map(|(a, b)| a + b);
@@ -91,23 +82,16 @@ impl Merging {
             (Some(all), Some(part)) => all.add(part),
             (all, part) => *all = all.take().or(part),
         }
-        all.partial = all.partial.take().or(named(part.partial.take(), part.of_part.as_ref()));
-        for (message, count) in part.messages {
-            *self.messages.entry(message).or_default() += count;
-        }
-        for (collection, touched) in part.of_part.into_iter().flat_map(|of| of.touched) {
-            self.distinct.entry(collection).or_default().merge(&touched);
-        }
+        all.partial = all.partial.take().or(part.partial);
     }
 
-    fn take_intervals(&mut self, intervals: Vec<Interval>, shift: Shift) {
+    fn take_intervals(&mut self, intervals: Vec<Interval>, labels: usize, shift: Shift) {
         for interval in intervals {
             let mut record = interval.record();
             for tally in &mut record.ops {
                 tally.answered_at = tally.answered_at.shifted(shift.by_ns);
             }
             let (from_ns, to_ns) = (interval.from_ns + shift.by_ns, interval.to_ns + shift.by_ns);
-            let labels = self.record.labels.len();
             let known = self
                 .intervals
                 .entry(interval.number + shift.intervals)
@@ -117,8 +101,9 @@ impl Merging {
         }
     }
 
-    fn into_record(self) -> PhaseRecord {
-        let mut record = self.record;
+    fn into_record(self) -> Option<PhaseRecord> {
+        let mut record = self.record?;
+        record.began_unix_ns = self.began_unix_ns;
         let mut starts: Vec<u64> = self.intervals.values().map(|(from_ns, ..)| *from_ns).collect();
         starts.push(u64::MAX);
         // A part that ended later than another may have a longer last interval. Intervals must not overlap.
@@ -131,7 +116,7 @@ impl Merging {
         record.messages = self.messages.into_iter().collect();
         record.messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         record.messages.truncate(EXAMPLES);
-        record
+        Some(record)
     }
 }
 

@@ -10,7 +10,6 @@ use crate::store::SessionCounters;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Packed {
-    /// Records of older versions have fewer: the later ones are 0.
     counts: Vec<u64>,
     answered_at: Answered,
     times: [Times; TIMES],
@@ -56,7 +55,7 @@ pub(super) fn pack(record: &recorder::Recorder) -> Recorder {
             .ops
             .iter()
             .map(|tally| Packed {
-                counts: tally.counts().to_vec(),
+                counts: tally.counts().collect(),
                 answered_at: tally.answered_at,
                 times: tally.times().map(pack_times),
             })
@@ -75,7 +74,7 @@ pub(super) fn unpack(packed: &Recorder) -> recorder::Recorder {
         .iter()
         .map(|op| {
             let mut tally = Tally { answered_at: op.answered_at, ..Tally::default() };
-            for (count, kept) in tally.counts_mut().into_iter().zip(&op.counts) {
+            for (count, kept) in tally.counts_mut().zip(&op.counts) {
                 *count = *kept;
             }
             for (times, kept) in tally.times_mut().into_iter().zip(&op.times) {
@@ -134,7 +133,7 @@ mod tests {
         record.spin_ns = 5;
         record.connections = SessionCounters { disconnects: 2, splits: 3 };
         let back = unpack(&pack(&record));
-        assert_eq!(back.ops[1].counts(), record.ops[1].counts());
+        assert!(back.ops[1].counts().eq(record.ops[1].counts()));
         assert_eq!(back.ops[1].response, record.ops[1].response);
         assert_eq!(back.send_delay, record.send_delay);
         assert_eq!(back.ops[1].answered_at, record.ops[1].answered_at);

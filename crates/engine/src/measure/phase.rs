@@ -1,6 +1,7 @@
 //! The measurement of one phase.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::answer::Answer;
 use super::history::HistoryRecord;
@@ -18,7 +19,7 @@ pub struct Label {
     /// Its name in the study's mix, or the name of the loaded collection.
     pub name: String,
     /// The kind of operation.
-    #[serde(with = "kind_by_name")]
+    #[serde(deserialize_with = "kind_by_name")]
     pub kind: OpKind,
     /// Position of the collection in the study.
     pub collection: usize,
@@ -58,7 +59,6 @@ pub struct PhaseRecord {
     /// How fresh reads were.
     pub consistency: ReadConsistency,
     /// How far its transactions were kept apart from others. `None` if it had none.
-    #[serde(default)]
     pub isolation: Option<Isolation>,
     /// All recorders, merged. A file does not contain it, because it is the sum of the intervals.
     #[serde(skip)]
@@ -142,21 +142,11 @@ pub struct WorkerUse {
     pub processor: Option<u32>,
 }
 
-/// Kinds of operations by their names.
-mod kind_by_name {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use crate::store::OpKind;
-
-    pub(super) fn serialize<S: Serializer>(kind: &OpKind, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(kind.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OpKind, D::Error> {
-        let name = String::deserialize(from)?;
-        let known = OpKind::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| de::Error::custom(format!("unknown operation `{name}`")))
-    }
+/// Reads the name of any kind of operation. [`OpKind`] itself reads only those that a mix may name.
+fn kind_by_name<'de, D: Deserializer<'de>>(from: D) -> Result<OpKind, D::Error> {
+    let name = String::deserialize(from)?;
+    let known = OpKind::ALL.into_iter().find(|kind| kind.name() == name);
+    known.ok_or_else(|| D::Error::custom(format!("unknown operation `{name}`")))
 }
 
 impl PhaseRecord {

@@ -45,18 +45,27 @@ pub struct StoreStats {
 
 /// Asks a store for its statistics: before a phase, while it runs, and when it has ended.
 pub struct StatsSampler {
-    asker: Asker,
-    first: Answer,
+    store: Arc<dyn AnyStore>,
+    clock: Arc<dyn Clock>,
     interval: Duration,
+    start_ns: u64,
+    /// The longest that an answer may take, if limited.
+    slowest: Option<Duration>,
+    seen: Arc<Mutex<StoreStats>>,
+    /// Whether there is a point in asking again.
+    goes_on: bool,
 }
 
 impl StatsSampler {
     /// Asks an embedded store at once, before the phase begins. How long it takes decides whether it is asked again.
     pub fn new(store: Arc<dyn AnyStore>, clock: Arc<dyn Clock>, interval: Duration) -> Self {
         let slowest = store.capabilities().embedded.then(|| interval / EMBEDDED_SHARE);
-        let asker = Asker { store, clock, start_ns: u64::MAX, slowest, seen: Arc::default() };
-        let first = if slowest.is_some() { asker.ask() } else { Answer::GoOn };
-        Self { asker, first, interval }
+        let seen = Arc::default();
+        let mut sampler = Self { store, clock, interval, start_ns: u64::MAX, slowest, seen, goes_on: true };
+        if slowest.is_some() {
+            sampler.ask();
+        }
+        sampler
     }
 
     /// Starts asking on a separate thread when the phase begins at `start_ns` of the clock, and then at every interval.
@@ -64,19 +73,57 @@ impl StatsSampler {
     ///
     /// # Errors
     /// When the system cannot start a thread.
-    pub fn start(self, start_ns: u64) -> std::io::Result<Asking> {
-        let Self { mut asker, first, interval } = self;
-        asker.start_ns = start_ns;
+    pub fn start(mut self, start_ns: u64) -> std::io::Result<Asking> {
+        self.start_ns = start_ns;
         let (stop, stopped) = mpsc::channel::<()>();
-        let seen = Arc::clone(&asker.seen);
-        let thread = match first {
-            Answer::GoOn => {
-                let asking = std::thread::Builder::new().name("store-stats".into());
-                Some(asking.spawn(move || asker.run(interval, &stopped))?)
-            }
-            Answer::NoMore => None,
-        };
+        let seen = Arc::clone(&self.seen);
+        let asking = std::thread::Builder::new().name("store-stats".into());
+        let thread = if self.goes_on { Some(asking.spawn(move || self.run(&stopped))?) } else { None };
         Ok(Asking { stop, seen, thread })
+    }
+
+    fn run(mut self, stopped: &mpsc::Receiver<()>) {
+        let interval_ns = (self.interval.as_nanos() as u64).max(1);
+        // An embedded store was already asked before the phase.
+        if self.slowest.is_none() {
+            self.ask();
+        }
+        while self.goes_on {
+            let now_ns = self.clock.now_ns();
+            let beat = now_ns.saturating_sub(self.start_ns) / interval_ns + 1;
+            let wait = Duration::from_nanos((self.start_ns + beat * interval_ns).saturating_sub(now_ns));
+            let ended = !matches!(stopped.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
+            self.ask();
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn ask(&mut self) {
+        let began_ns = self.clock.now_ns();
+        let told = self.store.stats();
+        let took_ns = self.clock.now_ns().saturating_sub(began_ns);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match told {
+            Ok(mut figures) => {
+                figures.retain(|(_, value)| value.is_finite());
+                if figures.is_empty() && seen.samples.is_empty() {
+                    self.goes_on = false;
+                    return;
+                }
+                let at_ns = began_ns.saturating_sub(self.start_ns);
+                seen.samples.push(StatsSample { at_ns, took_ns, figures });
+            }
+            Err(error) => {
+                seen.failed += 1;
+                seen.message.get_or_insert_with(|| error.to_string());
+            }
+        }
+        if self.slowest.is_some_and(|slowest| Duration::from_nanos(took_ns) > slowest) {
+            seen.too_slow = true;
+            self.goes_on = false;
+        }
     }
 }
 
@@ -103,65 +150,5 @@ impl Asking {
             seen.message.get_or_insert_with(|| "no answer when the phase ended".to_owned());
         }
         seen
-    }
-}
-
-/// Whether to ask again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    GoOn,
-    NoMore,
-}
-
-struct Asker {
-    store: Arc<dyn AnyStore>,
-    clock: Arc<dyn Clock>,
-    start_ns: u64,
-    /// The longest that an answer may take, if limited.
-    slowest: Option<Duration>,
-    seen: Arc<Mutex<StoreStats>>,
-}
-
-impl Asker {
-    fn run(&self, interval: Duration, stopped: &mpsc::Receiver<()>) {
-        let interval_ns = (interval.as_nanos() as u64).max(1);
-        // An embedded store was already asked before the phase.
-        let mut answer = if self.slowest.is_some() { Answer::GoOn } else { self.ask() };
-        while answer == Answer::GoOn {
-            let now_ns = self.clock.now_ns();
-            let beat = now_ns.saturating_sub(self.start_ns) / interval_ns + 1;
-            let wait = Duration::from_nanos((self.start_ns + beat * interval_ns).saturating_sub(now_ns));
-            let ended = !matches!(stopped.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
-            answer = self.ask();
-            if ended {
-                return;
-            }
-        }
-    }
-
-    fn ask(&self) -> Answer {
-        let began_ns = self.clock.now_ns();
-        let told = self.store.stats();
-        let took_ns = self.clock.now_ns().saturating_sub(began_ns);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match told {
-            Ok(mut figures) => {
-                figures.retain(|(_, value)| value.is_finite());
-                if figures.is_empty() && seen.samples.is_empty() {
-                    return Answer::NoMore;
-                }
-                let at_ns = began_ns.saturating_sub(self.start_ns);
-                seen.samples.push(StatsSample { at_ns, took_ns, figures });
-            }
-            Err(error) => {
-                seen.failed += 1;
-                seen.message.get_or_insert_with(|| error.to_string());
-            }
-        }
-        if self.slowest.is_some_and(|slowest| Duration::from_nanos(took_ns) > slowest) {
-            seen.too_slow = true;
-            return Answer::NoMore;
-        }
-        Answer::GoOn
     }
 }

@@ -63,95 +63,109 @@ impl Answered {
     }
 }
 
-/// Counts and times of the operations of one label. All times are in nanoseconds.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    /// Operations that did what was asked.
-    pub succeeded: u64,
-    /// Reads and conditional writes that found no document. Not errors, but never counted as successes.
-    pub missed: u64,
-    /// Operations that failed, by [`ErrorKind`] in the order of [`ErrorKind::ALL`]; *not found* stays 0.
-    pub failed: [u64; ErrorKind::ALL.len()],
-    /// Operations that were scheduled but not answered when the phase ended.
-    pub unfinished: u64,
-    /// Of the unfinished: sent, so that their outcome is unknown.
-    pub unfinished_sent: u64,
-    /// Of the failed: given up at the timeout.
-    pub timed_out: u64,
-    /// Retries after temporary failures, and after a transaction was undone.
-    pub retries: u64,
-    /// Tries of transactions that the store undid because of another one.
-    pub conflicts: u64,
-    /// Documents written, read or found.
-    pub documents: u64,
-    /// Documents of bulk operations that were refused while others of the same operation were not. Such an operation
-    /// counts as failed, once.
-    pub rejected: u64,
-    /// Bytes of keys and documents sent with writes.
-    pub bytes_written: u64,
-    /// Bytes of the documents read.
-    pub bytes_read: u64,
-    /// Documents whose contents were compared with what they should be.
-    pub checked: u64,
-    /// Of the checked: documents that differed.
-    pub wrong: u64,
-    /// Queries in transactions with a number of rows that the study does not allow.
-    pub wrong_rows: u64,
-    /// Of the missed: those of documents that did not exist before the trace.
-    pub missed_new: u64,
-    /// The sum of the squares of the documents of each answer.
-    pub documents_squared: u64,
-    /// The same of the bytes of each try.
-    pub written_squared: u64,
-    /// The same of the bytes read.
-    pub read_squared: u64,
-    /// Tries that were sent.
-    pub sent: u64,
-    /// When the store has answered.
-    pub answered_at: Answered,
-    /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
-    /// age when the phase ended (a lower bound).
-    pub response: Histogram<u64>,
-    /// Of the unfinished alone: their age when the phase ended. `response` minus this is the answered operations.
-    pub unfinished_age: Histogram<u64>,
-    /// From the send to the end, of successes and misses.
-    pub service: Histogram<u64>,
-    /// From the scheduled start (closed loop: the send) to the end, of failed operations.
-    pub failed_time: Histogram<u64>,
-    /// Open loop: how long scheduled operations waited in the client because the in-flight limit was reached.
-    pub client_queueing: Histogram<u64>,
+/// Declares the tally, so that each count and each histogram is named once.
+macro_rules! tally {
+    (counts { $($(#[$of_count:meta])* $count:ident,)* } times { $($(#[$of_times:meta])* $times:ident,)* }) => {
+        /// Counts and times of the operations of one label. All times are in nanoseconds.
+        #[derive(Debug, Clone)]
+        pub struct Tally {
+            $($(#[$of_count])* pub $count: u64,)*
+            /// Operations that failed, by [`ErrorKind`] in the order of [`ErrorKind::ALL`]; *not found* stays 0.
+            pub failed: [u64; ErrorKind::ALL.len()],
+            /// When the store has answered.
+            pub answered_at: Answered,
+            $($(#[$of_times])* pub $times: Histogram<u64>,)*
+        }
+
+        impl Default for Tally {
+            fn default() -> Self {
+                Self {
+                    $($count: 0,)*
+                    failed: Default::default(),
+                    answered_at: Answered::default(),
+                    $($times: histogram(),)*
+                }
+            }
+        }
+
+        impl Tally {
+            /// Every count.
+            pub(super) fn counts(&self) -> impl Iterator<Item = u64> {
+                [$(self.$count),*].into_iter().chain(self.failed)
+            }
+
+            /// Every count, mutable.
+            pub(super) fn counts_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+                [$(&mut self.$count),*].into_iter().chain(&mut self.failed)
+            }
+
+            /// Every histogram.
+            pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
+                [$(&self.$times),*]
+            }
+
+            /// Every histogram, mutable.
+            pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
+                [$(&mut self.$times),*]
+            }
+        }
+    };
 }
 
-impl Default for Tally {
-    fn default() -> Self {
-        Self {
-            succeeded: 0,
-            missed: 0,
-            failed: [0; ErrorKind::ALL.len()],
-            unfinished: 0,
-            unfinished_sent: 0,
-            timed_out: 0,
-            retries: 0,
-            conflicts: 0,
-            documents: 0,
-            rejected: 0,
-            bytes_written: 0,
-            bytes_read: 0,
-            checked: 0,
-            wrong: 0,
-            wrong_rows: 0,
-            missed_new: 0,
-            documents_squared: 0,
-            written_squared: 0,
-            read_squared: 0,
-            sent: 0,
-            answered_at: Answered::default(),
-            response: histogram(),
-            unfinished_age: histogram(),
-            service: histogram(),
-            failed_time: histogram(),
-            client_queueing: histogram(),
-        }
+tally! {
+    counts {
+        /// Operations that did what was asked.
+        succeeded,
+        /// Reads and conditional writes that found no document. Not errors, but never counted as successes.
+        missed,
+        /// Operations that were scheduled but not answered when the phase ended.
+        unfinished,
+        /// Of the unfinished: sent, so that their outcome is unknown.
+        unfinished_sent,
+        /// Of the failed: given up at the timeout.
+        timed_out,
+        /// Retries after temporary failures, and after a transaction was undone.
+        retries,
+        /// Tries of transactions that the store undid because of another one.
+        conflicts,
+        /// Documents written, read or found.
+        documents,
+        /// Documents of bulk operations that were refused while others of the same operation were not. Such an operation
+        /// counts as failed, once.
+        rejected,
+        /// Bytes of keys and documents sent with writes.
+        bytes_written,
+        /// Bytes of the documents read.
+        bytes_read,
+        /// Documents whose contents were compared with what they should be.
+        checked,
+        /// Of the checked: documents that differed.
+        wrong,
+        /// Queries in transactions with a number of rows that the study does not allow.
+        wrong_rows,
+        /// Of the missed: those of documents that did not exist before the trace.
+        missed_new,
+        /// The sum of the squares of the documents of each answer.
+        documents_squared,
+        /// The same of the bytes of each try.
+        written_squared,
+        /// The same of the bytes read.
+        read_squared,
+        /// Tries that were sent.
+        sent,
+    }
+    times {
+        /// Open loop: from the scheduled start to the end, of successes and misses. Unfinished operations count with their
+        /// age when the phase ended (a lower bound).
+        response,
+        /// Of the unfinished alone: their age when the phase ended. `response` minus this is the answered operations.
+        unfinished_age,
+        /// From the send to the end, of successes and misses.
+        service,
+        /// From the scheduled start (closed loop: the send) to the end, of failed operations.
+        failed_time,
+        /// Open loop: how long scheduled operations waited in the client because the in-flight limit was reached.
+        client_queueing,
     }
 }
 
@@ -205,91 +219,9 @@ impl Tally {
         if kind.writes() { self.failed_as(ErrorKind::OutcomeUnknown) + self.unfinished_sent } else { 0 }
     }
 
-    /// Every count, in the order of [`Self::counts_mut`].
-    pub(super) fn counts(&self) -> [u64; COUNTS] {
-        let [refused, not_found, conflict, temporary, failed, unknown, aborted] = self.failed;
-        [
-            self.succeeded,
-            self.missed,
-            refused,
-            not_found,
-            conflict,
-            temporary,
-            failed,
-            unknown,
-            self.unfinished,
-            self.unfinished_sent,
-            self.timed_out,
-            self.retries,
-            self.documents,
-            self.rejected,
-            self.bytes_written,
-            self.bytes_read,
-            self.checked,
-            self.wrong,
-            aborted,
-            self.conflicts,
-            self.wrong_rows,
-            self.missed_new,
-            self.documents_squared,
-            self.written_squared,
-            self.read_squared,
-            self.sent,
-        ]
-    }
-
-    /// Every histogram, in the order of [`Self::times_mut`].
-    pub(super) fn times(&self) -> [&Histogram<u64>; TIMES] {
-        [&self.response, &self.unfinished_age, &self.service, &self.failed_time, &self.client_queueing]
-    }
-
-    /// Every count, mutable.
-    pub(super) fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
-        let [refused, not_found, conflict, temporary, failed, unknown, aborted] = &mut self.failed;
-        [
-            &mut self.succeeded,
-            &mut self.missed,
-            refused,
-            not_found,
-            conflict,
-            temporary,
-            failed,
-            unknown,
-            &mut self.unfinished,
-            &mut self.unfinished_sent,
-            &mut self.timed_out,
-            &mut self.retries,
-            &mut self.documents,
-            &mut self.rejected,
-            &mut self.bytes_written,
-            &mut self.bytes_read,
-            &mut self.checked,
-            &mut self.wrong,
-            aborted,
-            &mut self.conflicts,
-            &mut self.wrong_rows,
-            &mut self.missed_new,
-            &mut self.documents_squared,
-            &mut self.written_squared,
-            &mut self.read_squared,
-            &mut self.sent,
-        ]
-    }
-
-    /// Every histogram, mutable.
-    pub(super) fn times_mut(&mut self) -> [&mut Histogram<u64>; TIMES] {
-        [
-            &mut self.response,
-            &mut self.unfinished_age,
-            &mut self.service,
-            &mut self.failed_time,
-            &mut self.client_queueing,
-        ]
-    }
-
     /// Adds another tally to this one. Histograms are merged, never averaged.
     pub fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
+        for (mine, theirs) in self.counts_mut().zip(other.counts()) {
             *mine = mine.saturating_add(theirs);
         }
         for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
@@ -310,8 +242,6 @@ impl Tally {
     }
 }
 
-/// How many counts a tally has.
-pub(super) const COUNTS: usize = 26;
 /// How many histograms a tally has.
 pub(super) const TIMES: usize = 5;
 

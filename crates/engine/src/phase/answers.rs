@@ -5,7 +5,6 @@ use storebench_documents::trace::{Trace, TraceOp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::clock::Clock;
-use super::plan::PhasePlan;
 use super::slots::Operations;
 use crate::measure::Answer;
 use crate::store::{ErrorKind, Reply};
@@ -43,13 +42,6 @@ impl ComparedAnswers {
     /// Whether the answer to an operation can be compared.
     pub fn includes(&self, op: &TraceOp) -> bool {
         self.keys[op.key as usize]
-    }
-}
-
-impl PhasePlan {
-    /// Whether this process has at most one operation in flight.
-    pub(super) fn is_one_at_a_time(&self) -> bool {
-        self.workers == 1 && self.connections == 1 && self.in_flight == 1
     }
 }
 

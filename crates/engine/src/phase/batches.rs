@@ -6,11 +6,16 @@ use std::sync::Arc;
 use super::maker::{Maker, More, Stage};
 use super::plan::PhasePlan;
 use crate::store::{MemoryStore, Op, Store};
-use storebench_documents::keys::fit::chi_square_z;
 use storebench_documents::keys::{KeyStream, Ownership};
 use storebench_documents::{Catalog, CatalogOptions};
 use storebench_study::mix64;
 use storebench_study::workload::{Popularity, Study};
+
+// A shared file, because only tests use it.
+#[path = "../../../documents/src/keys/fit.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod fit;
+use fit::chi_square_z;
 
 const STUDY: &str = r#"
 title = "batches"
@@ -39,7 +44,7 @@ fn maker(overrides: &[&str], worker: u32, base: u64) -> Maker {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
     let study = Study::parse(STUDY, std::path::Path::new("batches.toml"), &overrides).unwrap();
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 3, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 3, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let capabilities = MemoryStore::new().capabilities();
     let plan = Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap());

@@ -19,18 +19,12 @@ use storebench_study::workload::{ConsistencyCheck, Phase};
 /// How long each label is measured.
 const EACH: Duration = Duration::from_millis(60);
 
-/// The client's own CPU time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Calibrated {
-    /// Per operation of each label, in the order of the plan, in ns.
-    pub cpu_ns_per_op: Vec<f64>,
-}
-
-/// Measures one worker of this plan on the null store, label by label, for about 60 ms each.
+/// Measures one worker of this plan on the null store, label by label, for about 60 ms each. Returns the client's own
+/// CPU time per operation of each label, in the order of the plan, in ns.
 ///
 /// # Errors
 /// As [`run_phase`].
-pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) -> Result<Calibrated, StoreError> {
+pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) -> Result<Vec<f64>, StoreError> {
     let store: Arc<dyn AnyStore> = Arc::new(NullStore::new());
     let mut cpu_ns_per_op = Vec::new();
     for recipe in &plan.recipes {
@@ -94,5 +88,5 @@ pub fn calibrate(plan: &PhasePlan, catalog: &Arc<Catalog>, clock: &RealClock) ->
         let cpu: u64 = record.worker_use.iter().map(|u| u.cpu_ns).sum();
         cpu_ns_per_op.push(cpu as f64 / record.operations().max(1) as f64);
     }
-    Ok(Calibrated { cpu_ns_per_op })
+    Ok(cpu_ns_per_op)
 }

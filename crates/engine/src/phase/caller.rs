@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime as Tokio;
 
 use super::clock::Clock;
+use super::host::event_loop;
 use crate::store::{
     AnyStore, CollectionId, Completions, ErrorKind, Op, OpError, Reply, Request, Runtime, Session, SessionOptions,
     StoreError, Token,
@@ -36,10 +37,7 @@ impl Caller {
     /// # Errors
     /// As [`Store::open`](crate::store::Store::open).
     pub fn open(store: &dyn AnyStore, options: &SessionOptions) -> Result<Self, StoreError> {
-        let reactor = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| StoreError::Failed(format!("could not create an event loop: {e}")))?;
+        let reactor = event_loop()?;
         let session = reactor.block_on(store.open_any(options))?;
         let reactor = (store.runtime() == Runtime::Reactor).then_some(reactor);
         Ok(Self {
@@ -60,9 +58,7 @@ impl Caller {
         options: &SessionOptions,
         sessions: u64,
     ) -> Result<(), (u64, StoreError)> {
-        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let reactor = reactor.map_err(|e| (0, StoreError::Failed(format!("could not create an event loop: {e}"))))?;
-        reactor.block_on(async {
+        event_loop().map_err(|error| (0, error))?.block_on(async {
             let mut open = Vec::new();
             for opened in 0..sessions {
                 open.push(store.open_any(options).await.map_err(|error| (opened, error))?);

@@ -8,15 +8,20 @@ use crate::store::{ErrorKind, OpKind, Reply};
 use storebench_documents::Documents;
 use storebench_study::workload::RowCount;
 
+/// The key of a document, for messages.
+pub(super) fn key_text(documents: &Documents, index: u64) -> String {
+    let mut key = Vec::new();
+    documents.write_key(index, &mut key);
+    String::from_utf8_lossy(&key).into_owned()
+}
+
 impl<C: Clock> Operations<C> {
     /// Counts an answer with a number of rows that the study does not allow.
     #[cold]
     pub(super) fn wrong_rows(&mut self, task: Task, found: u32, allowed: RowCount) {
         let label = &self.plan.recipe(task.recipe).label;
         if self.wrong_examples.len() < EXAMPLES {
-            let mut key = Vec::new();
-            self.catalog.get(label.collection).write_key(task.index, &mut key);
-            let key = String::from_utf8_lossy(&key);
+            let key = key_text(self.catalog.get(label.collection), task.index);
             self.wrong_examples
                 .push(format!("{}, with values of {key}: {found} rows, but the study expects {allowed}", label.name));
         }
@@ -74,9 +79,7 @@ impl<C: Clock> Operations<C> {
             if let Err(mismatch) = documents.check(index, body, &mut self.scratch) {
                 tally.wrong += 1;
                 if examples.len() < EXAMPLES {
-                    let mut key = Vec::new();
-                    documents.write_key(index, &mut key);
-                    examples.push(format!("{}: {mismatch}", String::from_utf8_lossy(&key)));
+                    examples.push(format!("{}: {mismatch}", key_text(documents, index)));
                 }
             }
         };

@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use super::fit::lacks_of_phase;
 use super::guarantees::Guarantees;
-use super::plan::DEFAULT_LOAD_BATCH;
+use super::plan::refused;
+use super::recipes::DEFAULT_LOAD_BATCH;
 use crate::measure::Label;
 use crate::store::{Capabilities, OpKind, StoreError};
 use storebench_documents::Catalog;
@@ -40,9 +41,8 @@ impl CopyPlan {
         catalog: &Catalog,
         can: &Capabilities,
     ) -> Result<Self, StoreError> {
-        let refuse = |what: String| StoreError::NotSupported(format!("phase `{}`: {what}", phase.name));
-        let name = phase.copied(study).ok_or_else(|| refuse("it has no collection; set `collection`".to_owned()))?;
-        let collection = catalog.find(name).ok_or_else(|| refuse(format!("unknown collection `{name}`")))?;
+        let name = phase.copied(study).ok_or_else(|| refused(phase, "it has no collection; set `collection`"))?;
+        let collection = catalog.find(name).ok_or_else(|| refused(phase, format!("unknown collection `{name}`")))?;
         if let Some(lack) = lacks_of_phase(phase, can).into_iter().next() {
             return Err(lack.refusal());
         }

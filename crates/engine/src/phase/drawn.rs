@@ -31,7 +31,7 @@ fn resolved(overrides: &[&str]) -> (Arc<PhasePlan>, Arc<Catalog>) {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
     let study = Study::parse(STUDY, std::path::Path::new("drawn.toml"), &overrides).unwrap();
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 3, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 3, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let capabilities = MemoryStore::new().capabilities();
     (Arc::new(PhasePlan::resolve(&study, &study.phases[0], &catalog, &capabilities).unwrap()), catalog)

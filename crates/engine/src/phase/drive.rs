@@ -7,7 +7,7 @@ use super::followed::Seen;
 use super::host::{self, Host};
 use super::maker::Maker;
 use super::pin::pin;
-use super::plan::{Amount, PhasePlan, WorkerJob};
+use super::plan::{Amount, PhasePlan, WorkerJob, refused};
 use super::slots::Operations;
 use super::worker::{Worker, WorkerCore};
 use crate::ledger::Ledger;
@@ -17,6 +17,7 @@ use storebench_documents::keys::Distinct;
 use storebench_documents::schedule::{Arrivals, ScheduleError};
 
 /// What a worker hands over when its part of a phase has ended.
+#[derive(Default)]
 pub struct WorkerReport {
     /// The worker.
     pub worker: u32,
@@ -52,35 +53,6 @@ pub struct WorkerReport {
     pub error: Option<StoreError>,
 }
 
-impl WorkerReport {
-    fn failed(worker: u32, error: StoreError) -> Self {
-        Self {
-            worker,
-            usage: WorkerUse::default(),
-            distinct: Vec::new(),
-            ledger: None,
-            reads: LedgerReads::default(),
-            seen: Seen::default(),
-            answers: Vec::new(),
-            highest_version: 0,
-            messages: Vec::new(),
-            wrong_examples: Vec::new(),
-            taken: Vec::new(),
-            partial: None,
-            sent_until_ns: 0,
-            ended_ns: 0,
-            ended_early: true,
-            error: Some(error),
-        }
-    }
-
-    /// The report of a worker whose host returned `ran`.
-    fn after(mut self, ran: std::io::Result<()>) -> Self {
-        self.error = ran.err().map(|e| StoreError::Failed(format!("could not create a timer: {e}")));
-        self
-    }
-}
-
 /// Runs one worker of a phase on the calling thread until the phase ends. It is compiled once per store type. Code that
 /// does not depend on the store is elsewhere.
 pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
@@ -91,10 +63,7 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
     }
     let host = match Host::new(store.runtime()) {
         Ok(host) => host,
-        Err(e) => {
-            let error = StoreError::Failed(format!("could not create an event loop: {e}"));
-            return begin(job, Err(error)).map_or_else(|failed| *failed, WorkerCore::into_report);
-        }
+        Err(error) => return begin(job, Err(error)).map_or_else(|failed| *failed, WorkerCore::into_report),
     };
     // Sessions must be dropped within the runtime that owns their sockets, whatever they have in flight.
     let _entered = host.enter();
@@ -113,7 +82,8 @@ pub fn drive<S: Store>(store: &S, job: WorkerJob) -> WorkerReport {
         Ok(core) => {
             let mut worker = Worker::new(sessions, core);
             let ran = host.run(&mut worker, &clock, pacing);
-            worker.into_report().after(ran)
+            let error = ran.err().map(|e| StoreError::Failed(format!("could not create a timer: {e}")));
+            WorkerReport { error, ..worker.into_report() }
         }
         Err(failed) => *failed,
     }
@@ -138,18 +108,18 @@ pub(super) fn arrivals(plan: &PhasePlan, seed: u64, worker: u64) -> Option<Resul
 /// Meets the other workers, even if this one cannot take part. Otherwise they would wait for it forever.
 fn begin(job: WorkerJob, opened: Result<(), StoreError>) -> Result<WorkerCore<RealClock>, Box<WorkerReport>> {
     let WorkerJob { plan, catalog, worker: number, seed, base, ledger, interval_ns, mut team } = job;
-    let refused = |why: String| StoreError::NotSupported(format!("phase `{}`: {why}", plan.name));
     let made = opened.and_then(|()| {
         let maker = Maker::new(Arc::clone(&plan), Arc::clone(&catalog), number, seed, base, ledger)
-            .map_err(|e| refused(e.to_string()))?;
-        let arrivals = arrivals(&plan, seed, u64::from(number)).transpose().map_err(|e| refused(e.to_string()))?;
+            .map_err(|e| refused(&plan, e))?;
+        let arrivals = arrivals(&plan, seed, u64::from(number)).transpose().map_err(|e| refused(&plan, e))?;
         Ok((maker, arrivals))
     });
     if made.is_err() {
         team.stop.ask();
     }
     team.pass.wait();
-    let (maker, arrivals) = made.map_err(|error| Box::new(WorkerReport::failed(number, error)))?;
+    let failed = |error| WorkerReport { worker: number, ended_early: true, error: Some(error), ..Default::default() };
+    let (maker, arrivals) = made.map_err(|error| Box::new(failed(error)))?;
     let start_ns = team.start.get().unwrap_or_default();
     let operations = Operations::new(Arc::clone(&plan), catalog, team.clock, number, seed);
     Ok(WorkerCore::new(plan, number, maker, operations, arrivals, start_ns, interval_ns, team.stop, team.outbox))

@@ -266,7 +266,7 @@ mod tests {
     fn fit(lacking: &[OpKind], indexes: bool, unsupported: Unsupported) -> Result<Fit, String> {
         let study = Study::parse(STUDY, std::path::Path::new("books.toml"), &[]).unwrap();
         let folder = std::path::Path::new(".");
-        let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: folder, scratch_dir: folder, frozen: None };
+        let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: folder, scratch_dir: folder };
         let catalog = Catalog::compile(&study.collections, &options).unwrap();
         let mut can = Capabilities { indexes, ..Store::capabilities(&MemoryStore::new()) };
         can.operations.retain(|(kind, _)| !lacking.contains(kind));

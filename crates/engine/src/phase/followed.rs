@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::plan::PhasePlan;
-use crate::measure::{Content, Did, HistoryOperation};
+use crate::measure::HistoryOperation;
 use crate::store::OpKind;
 use storebench_documents::keys::{KeyStream, Ownership};
 use storebench_documents::{Catalog, Documents};
@@ -91,16 +91,6 @@ impl Seen {
             self.operations.push(operation);
         } else {
             self.overflowed = true;
-        }
-    }
-}
-
-impl Content {
-    /// What a write or swap that found this did.
-    pub(super) fn swapped_for(self, version: u64) -> Did {
-        match self {
-            Self::Version(found) => Did::Swapped(found, version),
-            Self::Nothing | Self::Foreign => Did::Wrote(version),
         }
     }
 }

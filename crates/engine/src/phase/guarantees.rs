@@ -2,6 +2,7 @@
 
 use storebench_study::workload::Phase;
 
+use super::plan::refused;
 use crate::store::{Acknowledged, Capabilities, Durability, DurabilityRequest, Isolation, ReadConsistency, StoreError};
 
 /// What a store guarantees a phase.
@@ -28,17 +29,12 @@ impl Guarantees {
 
     /// Resolves what the phase asks for; by default, the strongest guarantees that the store has.
     pub(super) fn resolve(phase: &Phase, can: &Capabilities) -> Result<Self, StoreError> {
-        let refuse = |what: String| Err(StoreError::NotSupported(format!("phase `{}`: {what}", phase.name)));
-        let (durability, durability_means) = match phase.durability {
-            Some(asked) => match can.durability_for(asked) {
-                Ok(found) => found,
-                Err(why) => return refuse(why),
-            },
-            None => match can.default_durability() {
-                Some(strongest) => strongest,
-                None => return refuse("this store declares no durability at all".into()),
-            },
+        let refuse = |why: String| Err(refused(phase, why));
+        let found = match phase.durability {
+            Some(asked) => can.durability_for(asked),
+            None => can.default_durability().ok_or_else(|| "this store declares no durability at all".to_owned()),
         };
+        let (durability, durability_means) = found.map_err(|why| refused(phase, why))?;
         let consistency = phase.consistency.unwrap_or_else(|| can.default_consistency());
         if phase.consistency.is_some() && !can.consistency.iter().any(|(have, _)| *have == consistency) {
             let can: Vec<_> = can.consistency.iter().map(|(c, _)| c.to_string()).collect();

@@ -48,16 +48,25 @@ fn choose(pacing: Pacing, arrival: bool, now_ns: u64, at_ns: u64, sent_ns: Optio
     }
 }
 
+/// An event loop for the calling thread.
+///
+/// # Errors
+/// When the system cannot create one.
+pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, StoreError> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|e| StoreError::Failed(format!("could not create an event loop: {e}")))
+}
+
 /// The calling thread as the host of a worker, with or without a reactor.
 pub(super) struct Host(Option<tokio::runtime::Runtime>);
 
 impl Host {
     /// # Errors
     /// When the system cannot create an event loop.
-    pub(super) fn new(runtime: Runtime) -> io::Result<Self> {
+    pub(super) fn new(runtime: Runtime) -> Result<Self, StoreError> {
         match runtime {
             Runtime::Plain => Ok(Self(None)),
-            Runtime::Reactor => tokio::runtime::Builder::new_current_thread().enable_all().build().map(Some).map(Self),
+            Runtime::Reactor => event_loop().map(Some).map(Self),
         }
     }
 

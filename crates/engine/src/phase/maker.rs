@@ -1,13 +1,14 @@
-//! Decides what a worker does next and builds the request for it: a pure function of the study's seed, the worker, and
-//! the number of operations it has made.
+//! Decides what a worker does next: a pure function of the study's seed, the worker, and the number of operations it has
+//! made.
 
 use std::sync::Arc;
 
-use super::plan::{Amount, Ask, PhasePlan, Recipe, Rows};
+use super::plan::{Amount, PhasePlan};
+use super::recipes::Recipe;
 use super::replay::Replay;
 use super::steps::owned;
 use crate::ledger::{Floor, KeyState, Ledger};
-use crate::store::{BatchBuf, BulkWrite, CollectionId, Op, OpKind, Request, Step};
+use crate::store::{BatchBuf, OpKind, Step};
 use storebench_documents::Catalog;
 use storebench_documents::keys::{Distinct, KeyError, KeyStream, Ownership, Rng, Seen};
 use storebench_documents::trace::TraceOp;
@@ -57,7 +58,7 @@ impl More {
 
 impl Task {
     /// Indexes of its documents: the listed ones, or else a run of neighbours.
-    fn indexes<'a>(&self, listed: &'a [u64]) -> impl Iterator<Item = u64> + use<'a> {
+    pub(super) fn indexes<'a>(&self, listed: &'a [u64]) -> impl Iterator<Item = u64> + use<'a> {
         let run = if listed.is_empty() { self.index..self.index + u64::from(self.documents.max(1)) } else { 0..0 };
         run.chain(listed.iter().copied())
     }
@@ -122,9 +123,9 @@ pub(super) struct Maker {
     pub(super) made: u64,
     distinct: Vec<Option<Box<Distinct>>>,
     pub(super) key: Vec<u8>,
-    body: Vec<u8>,
-    value: String,
-    batch: BatchBuf,
+    pub(super) body: Vec<u8>,
+    pub(super) value: String,
+    pub(super) batch: BatchBuf,
     /// The steps of a transaction, reused.
     pub(super) steps: Vec<Step>,
     /// The documents that its steps have drawn so far.
@@ -133,16 +134,6 @@ pub(super) struct Maker {
     pub replay: Option<Replay>,
     /// What is acknowledged, and so must be found at the end.
     pub ledger: Option<Ledger>,
-}
-
-/// A key as text. Most keys are ASCII, which is checked faster than UTF-8.
-#[inline]
-pub(super) fn text(bytes: &[u8]) -> &str {
-    if bytes.is_ascii() {
-        // SAFETY: ASCII is UTF-8.
-        return unsafe { std::str::from_utf8_unchecked(bytes) };
-    }
-    std::str::from_utf8(bytes).expect("generated keys are UTF-8")
 }
 
 impl Maker {
@@ -243,7 +234,16 @@ impl Maker {
     #[inline]
     pub(super) fn next(&mut self, more: &mut More) -> Option<Task> {
         more.clear();
-        let task = if self.plan.amount == Amount::Load { self.next_load()? } else { self.next_mixed(more)? };
+        let task = if self.plan.amount == Amount::Load {
+            self.next_load()?
+        } else {
+            let at = self.next_recipe();
+            let task = self.mixed(at, more);
+            if task.is_none() {
+                self.waiting = Some(at);
+            }
+            task?
+        };
         self.made += 1;
         Some(task)
     }
@@ -296,16 +296,6 @@ impl Maker {
         // An operation waits only if there is a ledger, and no examples are drawn with one.
         let task = self.mixed(recipe, more).unwrap_or_default();
         self.made += 1;
-        task
-    }
-
-    #[inline]
-    fn next_mixed(&mut self, more: &mut More) -> Option<Task> {
-        let at = self.next_recipe();
-        let task = self.mixed(at, more);
-        if task.is_none() {
-            self.waiting = Some(at);
-        }
         task
     }
 
@@ -515,14 +505,11 @@ impl Maker {
 
     /// Withdraws a task that was drawn but is not sent.
     pub(super) fn unmake(&mut self, task: &Task, more: &More) {
-        let brief = self.briefs[task.recipe];
-        if brief.kind == OpKind::Transaction {
-            return self.forget_steps(&more.steps);
-        }
-        if let Some(ledger) = &mut self.ledger
-            && brief.writes
-        {
-            for index in task.indexes(&more.indexes) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let tasks = if more.steps.is_empty() { std::slice::from_ref(task) } else { &more.steps[..] };
+        for task in tasks {
+            let brief = self.briefs[task.recipe];
+            for index in task.indexes(&more.indexes).filter(|_| brief.writes) {
                 ledger.refused((brief.collection, index), leaves(brief.kind, task.version));
             }
         }
@@ -566,103 +553,6 @@ impl Maker {
         let taken = self.distinct.iter_mut().map(Option::take).enumerate();
         taken.filter_map(|(collection, d)| d.map(|d| (collection, *d))).collect()
     }
-
-    /// Writes the request of a task into the buffers and borrows it from there.
-    #[inline]
-    pub(super) fn request<'a>(&'a mut self, task: &Task, more: &More, stage: Stage, revision: &'a [u8]) -> Request<'a> {
-        if !more.steps.is_empty() {
-            return self.request_of_steps(task, &more.steps);
-        }
-        let indexes = &more.indexes;
-        let recipe = self.plan.recipe(task.recipe);
-        let kind = recipe.label.kind;
-        let documents = self.catalog.get(recipe.label.collection);
-        let (index, version) = (task.index, task.version);
-        self.key.clear();
-        self.body.clear();
-        match (&recipe.ask, kind) {
-            (Ask::Prefix(upto, _), _) => documents.write_key_prefix(index, upto.as_deref(), &mut self.key),
-            (Ask::Page(field, _), _) => {
-                self.value = documents.index_value(index, field).unwrap_or_default().to_string();
-            }
-            (Ask::View(_, Rows::By(field), _), _) => {
-                self.value = format!("[{}]", documents.index_value(index, field).unwrap_or_default());
-            }
-            (Ask::View(..), _) => {}
-            (Ask::Query(query), _) => query.write_values(documents, index, task.number, &mut self.batch),
-            (_, OpKind::BulkInsert | OpKind::BulkUpsert) => {
-                self.batch.clear();
-                for index in task.indexes(indexes) {
-                    self.batch.push_with(
-                        |key| documents.write_key(index, key),
-                        |body| documents.write_document(index, version, body),
-                    );
-                }
-            }
-            (_, OpKind::BulkRead | OpKind::BulkDelete) => {
-                self.batch.clear();
-                for index in task.indexes(indexes) {
-                    self.batch.push_with(|key| documents.write_key(index, key), |_| {});
-                }
-            }
-            _ => documents.write_key(index, &mut self.key),
-        }
-        match (&recipe.ask, kind, stage) {
-            (Ask::Grow(bytes), ..) => self.body.resize(usize::try_from(*bytes).unwrap_or(usize::MAX), b'+'),
-            (_, OpKind::Insert | OpKind::Upsert | OpKind::Replace, _) | (_, OpKind::CompareAndSwap, Stage::Swap) => {
-                documents.write_document(index, version, &mut self.body);
-            }
-            (_, OpKind::MergePatch, _) => {
-                use std::io::Write;
-                // Writing to a Vec cannot fail.
-                let _ = write!(self.body, "{{\"patched\":{version}}}");
-            }
-            _ => {}
-        }
-        let recorded = self.plan.trace.as_ref().filter(|_| task.recorded > 0).and_then(|(trace, _)| {
-            let op = trace.ops().get(task.recorded as usize - 1)?;
-            trace.body(op)
-        });
-        let (key, body) = (text(&self.key), recorded.unwrap_or(&self.body));
-        let op = match (&recipe.ask, kind) {
-            (Ask::Count(delta), _) => Op::Counter { key, delta: *delta, initial: 0 },
-            (Ask::Live(expiry), _) => Op::Touch { key, expiry: *expiry },
-            (Ask::Page(field, limit), _) => Op::Page { field, value: &self.value, limit: *limit },
-            (Ask::Prefix(_, limit), _) => Op::Prefix { prefix: key, limit: *limit },
-            (Ask::Scan(limit), _) => Op::Scan { start: key, end: None, limit: *limit },
-            (Ask::View(view, rows, limit), _) => {
-                Op::View { view, rows: rows.asked(&self.value), skip: 0, limit: *limit }
-            }
-            (Ask::Query(query), _) => {
-                Op::Query { number: task.recipe as u16, text: &query.text, values: self.batch.as_batch() }
-            }
-            (Ask::Grow(_), OpKind::Prepend) => Op::Prepend { key, bytes: body },
-            (Ask::Grow(_), _) => Op::Append { key, bytes: body },
-            (_, OpKind::CompareAndSwap) if stage == Stage::Swap => Op::CompareAndSwap { key, expected: revision, body },
-            (_, OpKind::Insert) => Op::Insert { key, body },
-            (_, OpKind::Upsert) => Op::Upsert { key, body },
-            (_, OpKind::Replace) => Op::Replace { key, body },
-            (_, OpKind::Exists) => Op::Exists { key },
-            (_, OpKind::Delete) => Op::Delete { key },
-            (_, OpKind::MergePatch) => Op::MergePatch { key, patch: body },
-            (_, OpKind::BulkInsert) => Op::BulkWrite { kind: BulkWrite::Insert, items: self.batch.as_batch() },
-            (_, OpKind::BulkUpsert) => Op::BulkWrite { kind: BulkWrite::Upsert, items: self.batch.as_batch() },
-            (_, OpKind::BulkRead) => Op::BulkRead { keys: self.batch.as_batch() },
-            (_, OpKind::BulkDelete) => Op::BulkDelete { keys: self.batch.as_batch() },
-            // This is also the read before a compare-and-swap.
-            (Ask::Document | Ask::Transaction(_), _) => Op::Read { key },
-        };
-        Request {
-            collection: CollectionId(recipe.label.collection as u16),
-            op,
-            contents: task.check
-                || self.plan.answers.is_some()
-                || stage == Stage::Look
-                || (self.ledger.is_some() && matches!(kind, OpKind::Read | OpKind::BulkRead))
-                || (kind == OpKind::Read
-                    && self.plan.followed.as_ref().is_some_and(|of| of.has(recipe.label.collection, index))),
-        }
-    }
 }
 
 /// The drawn document. Of the new documents, which lie above `count`, only those that this worker inserted are sure to
@@ -679,20 +569,4 @@ pub(super) fn leaves(kind: OpKind, version: u64) -> KeyState {
     } else {
         KeyState::version(version)
     }
-}
-
-/// Bytes of keys and documents that a request sends.
-#[inline]
-pub(super) fn sent_bytes(op: &Op<'_>) -> u64 {
-    let bytes = match op {
-        Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => key.len() + body.len(),
-        Op::CompareAndSwap { key, body, .. } => key.len() + body.len(),
-        Op::Append { key, bytes } | Op::Prepend { key, bytes } => key.len() + bytes.len(),
-        Op::MergePatch { key, patch } => key.len() + patch.len(),
-        Op::BulkWrite { items, .. } => items.total_bytes(),
-        Op::Query { values, .. } => values.iter().map(|(_, value)| value.len()).sum(),
-        Op::Transaction { steps, .. } => return steps.iter().map(Step::sent_bytes).sum(),
-        _ => 0,
-    };
-    bytes as u64
 }

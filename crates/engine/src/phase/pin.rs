@@ -2,7 +2,7 @@
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::plan::{PhasePlan, WorkerJob};
+use super::plan::{PhasePlan, WorkerJob, refused};
 use crate::store::StoreError;
 
 impl PhasePlan {
@@ -17,11 +17,12 @@ impl PhasePlan {
         }
         let mut processors = processors();
         if processors.len() < workers {
-            let (name, usable) = (&self.name, processors.len());
-            return Err(StoreError::NotSupported(format!(
-                "phase `{name}`: {workers} workers cannot each have one of the {usable} processors that this process may \
-                 use; use at most {usable} workers, or remove `pin_workers`"
-            )));
+            let usable = processors.len();
+            let why = format!(
+                "{workers} workers cannot each have one of the {usable} processors that this process may use; use at most \
+                 {usable} workers, or remove `pin_workers`"
+            );
+            return Err(refused(&self, why));
         }
         processors.truncate(workers);
         Ok(Self { processors, ..self })
@@ -39,17 +40,13 @@ impl PhasePlan {
 /// [`StoreError::Failed`] if the system refuses.
 pub(super) fn pin(job: &WorkerJob) -> Result<(), StoreError> {
     let Some(processor) = job.plan.processor_of(job.worker) else { return Ok(()) };
-    stay_on(processor).map_err(|e| {
+    let mut only = CpuSet::new();
+    only.set(processor as usize);
+    // Threads that this one starts inherit it.
+    sched_setaffinity(None, &only).map_err(|e| {
         let worker = job.worker;
         StoreError::Failed(format!("could not pin worker {worker} to processor {processor}: {e}; remove `pin_workers`"))
     })
-}
-
-/// Lets the calling thread, and threads that it will start, run on this processor only.
-fn stay_on(processor: u32) -> rustix::io::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(processor as usize);
-    sched_setaffinity(None, &only)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::caller::Caller;
+use super::checked::key_text;
 use super::clock::{Clock, RealClock};
 use super::plan::PhasePlan;
 use super::stop::Stop;
@@ -45,17 +46,6 @@ fn keys(trial_ledger: &TrialLedger, catalog: &Catalog, part: Part) -> (Vec<Key>,
 /// How long to wait for the replicas to agree before a store without strong reads is accused.
 const AGREEMENT: Duration = Duration::from_secs(10);
 
-/// The strongest reads that the store offers.
-fn strongest(store: &dyn AnyStore) -> ReadConsistency {
-    let rank = |of: &ReadConsistency| match of {
-        ReadConsistency::StaleOk => 0,
-        ReadConsistency::Session => 1,
-        ReadConsistency::Strong => 2,
-    };
-    let offered = store.capabilities().consistency;
-    offered.into_iter().map(|(consistency, _)| consistency).max_by_key(rank).unwrap_or_default()
-}
-
 /// Reads back every key of the ledger, with the strongest reads of the store, and settles open writes in it.
 pub(super) fn read_back(
     store: &Arc<dyn AnyStore>,
@@ -65,13 +55,13 @@ pub(super) fn read_back(
     (stop, gone): (&Stop, &dyn Fn() -> bool),
     trial_ledger: &mut TrialLedger,
 ) -> LedgerReport {
-    let options =
-        SessionOptions { consistency: strongest(&**store), in_flight: IN_FLIGHT, ..plan.session_options(clock) };
+    let consistency = store.capabilities().default_consistency();
+    let options = SessionOptions { consistency, in_flight: IN_FLIGHT, ..plan.session_options(clock) };
     let (mut left, loaded) = keys(trial_ledger, catalog, plan.part);
     let mut report = LedgerReport { loaded, share: trial_ledger.share(), ..LedgerReport::default() };
     let mut broken = Vec::new();
     // Whether a wrong state may still become right, as replicas catch up.
-    let may_agree = options.consistency != ReadConsistency::Strong;
+    let may_agree = consistency != ReadConsistency::Strong;
     let began_ns = clock.now_ns();
     // When the store last answered.
     let heard_ns = Cell::new(clock.now_ns());
@@ -149,18 +139,14 @@ pub(super) fn read_back(
     // The store is not to blame for keys that nobody wanted to read any more.
     report.unverifiable = if stop.asked() { 0 } else { left.len() as u64 };
     broken.sort_by_key(|(key, ..)| *key);
-    let named = |(collection, index): Key| {
-        let mut key = Vec::new();
-        catalog.get(collection).write_key(index, &mut key);
-        String::from_utf8_lossy(&key).into_owned()
-    };
+    let named = |(collection, index): Key| key_text(catalog.get(collection), index);
     for (key, fate, acknowledged, found) in broken.into_iter().take(EXAMPLES) {
         let saw = match found {
             FoundAtKey::Nothing => "no document was found".to_owned(),
             FoundAtKey::Version(version) => format!("version {version} was found"),
             FoundAtKey::Other(what) => what,
         };
-        report.examples.push(format!("{}: {}: {acknowledged} was acknowledged; {saw}", named(key), fate.in_words()));
+        report.examples.push(format!("{}: {fate}: {acknowledged} was acknowledged; {saw}", named(key)));
     }
     let room = EXAMPLES - report.examples.len();
     let unread = if stop.asked() { "reading back was interrupted" } else { &why };

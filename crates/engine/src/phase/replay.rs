@@ -29,7 +29,8 @@ pub(super) struct Replay {
     slots: Vec<Option<usize>>,
     /// Free slots, and since when.
     free: Vec<(usize, u64)>,
-    left: u64,
+    /// How many operations were not taken.
+    pub(super) left: u64,
 }
 
 #[derive(Debug, Default)]
@@ -107,11 +108,6 @@ impl Replay {
         client.taken += 1;
         self.left -= 1;
         Some((position, self.trace.ops()[position as usize]))
-    }
-
-    /// How many operations were not taken.
-    pub(super) fn left(&self) -> u64 {
-        self.left
     }
 
     /// The operations that were not taken, each with the time for which it is scheduled, in ns after the start.

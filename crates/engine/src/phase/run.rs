@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use super::clock::{Clock, RealClock};
+use super::clock::{Clock, RealClock, unix_now_ns};
 use super::companion::{Companion, Watch};
 use super::drive::{self, WorkerReport};
 use super::events::{Event, Observer};
@@ -23,7 +23,7 @@ use crate::measure::{
 use crate::store::{AnyStore, OpKind, PhaseStart, StoreError};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Distinct;
-use storebench_documents::schedule::Arrival;
+use storebench_study::workload::ArrivalSpec;
 
 /// Agrees with the other parts of the run when a phase begins, and returns that in ns since 1970.
 pub type Begin<'a> = Box<dyn FnMut(&mut dyn Observer) -> Result<u64, StoreError> + 'a>;
@@ -340,10 +340,6 @@ struct Agreed {
     at_ns: u64,
 }
 
-fn unix_now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
-}
-
 /// A moment in ns since 1970, by the run's clock; 0 if it has long passed.
 fn at(clock: &RealClock, unix_ns: u64) -> u64 {
     clock.now_ns().saturating_add_signed((unix_ns as i64).saturating_sub(unix_now_ns() as i64))
@@ -429,17 +425,17 @@ impl Gathered {
                 break;
             }
             let (number, record) = entry.remove_entry();
-            self.close(number, &record, None);
-            let to_ns = (number + 1) * self.interval_ns;
+            let to_ns = self.close(number, &record);
             observer.event(&Event::Interval { phase: &plan.name, number, to_ns, record: &record });
         }
         recorder
     }
 
-    fn close(&mut self, number: u64, record: &Recorder, end_ns: Option<u64>) {
-        let from_ns = number * self.interval_ns;
-        let to_ns = end_ns.unwrap_or((number + 1) * self.interval_ns).max(from_ns + 1);
-        self.done.push(Interval::new(number, from_ns, to_ns, record));
+    /// Closes an interval, and returns its end.
+    fn close(&mut self, number: u64, record: &Recorder) -> u64 {
+        let to_ns = (number + 1) * self.interval_ns;
+        self.done.push(Interval::new(number, number * self.interval_ns, to_ns, record));
+        to_ns
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -457,7 +453,7 @@ impl Gathered {
             |of: fn(&WorkerReport) -> u64| reports.iter().map(of).max().unwrap_or(start_ns).saturating_sub(start_ns);
         let (sending_ns, elapsed_ns) = (latest(|r| r.sent_until_ns).max(1), latest(|r| r.ended_ns).max(1));
         for (number, record) in std::mem::take(&mut self.open) {
-            self.close(number, &record, None);
+            self.close(number, &record);
         }
         if let Some(last) = self.done.last_mut() {
             last.to_ns = elapsed_ns.max(last.from_ns + 1);
@@ -477,35 +473,30 @@ impl Gathered {
         let mut messages: Vec<_> = messages.into_iter().collect();
         messages.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         // A lost connection explains the other failures, so it comes first.
-        let mut partials: Vec<Partial> = reports.iter_mut().filter_map(|r| r.partial.take()).collect();
-        partials.sort_by_key(|p| p.cause != PartialCause::Disconnected);
+        let partials = reports.iter_mut().filter_map(|r| r.partial.take());
+        let partial = partials.min_by_key(|p| p.cause != PartialCause::Disconnected);
         let interrupted = interrupted && reports.iter().any(|r| r.ended_early);
-        let partial = partials.into_iter().next().or_else(|| {
+        let partial = partial.or_else(|| {
             interrupted.then(|| Partial { cause: PartialCause::Interrupted, why: "interrupted".to_owned() })
         });
+        let attempts: u64 = self.total.ops.iter().map(Tally::attempts).sum();
         let scheduled = plan.rate.as_ref().map(|(rate, arrival)| match plan.amount {
             Amount::Duration(_) => {
-                let scheduled = plan
-                    .part
-                    .workers(plan.workers)
-                    .filter_map(|worker| drive::arrivals(plan, seed, worker.into())?.ok())
-                    .map(|arrivals| arrivals.scheduled_by(sending_ns.saturating_sub(1)))
-                    .sum();
-                (scheduled, sending_ns)
+                let workers = plan.part.workers(plan.workers);
+                let arrivals = workers.filter_map(|worker| drive::arrivals(plan, seed, worker.into())?.ok());
+                (arrivals.map(|arrivals| arrivals.scheduled_by(sending_ns.saturating_sub(1))).sum(), sending_ns)
             }
             _ => {
-                let scheduled = self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
                 // All parts have the same number of workers, so their schedules have the same length.
-                let of_all_parts = scheduled * u64::from(plan.part.of);
+                let of_all_parts = attempts * u64::from(plan.part.of);
                 let over_ns = match arrival {
-                    Arrival::Poisson if scheduled <= WALKED => last_scheduled_ns(plan, seed, of_all_parts),
+                    ArrivalSpec::Poisson if attempts <= WALKED => last_scheduled_ns(plan, seed, of_all_parts),
                     _ => rate.scheduled_start_ns(of_all_parts),
                 };
-                (scheduled, over_ns)
+                (attempts, over_ns)
             }
         });
-        let ended = || self.total.ops.iter().map(|t| t.ended() + t.unfinished).sum();
-        let scheduled = scheduled.or_else(|| Some((ended(), plan.replay_ns()?.min(sending_ns).max(1))));
+        let scheduled = scheduled.or_else(|| Some((attempts, plan.replay_ns()?.min(sending_ns).max(1))));
         PhaseRecord {
             name: plan.name.clone(),
             warm_up: plan.warm_up,

@@ -19,7 +19,7 @@ duration = "10s"
 fn plan() -> PhasePlan {
     let study = Study::parse(STUDY, std::path::Path::new("gathered.toml"), &[]).unwrap();
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Catalog::compile(&study.collections, &options).unwrap();
     PhasePlan::resolve(&study, &study.phases[0], &catalog, &Store::capabilities(&MemoryStore::new())).unwrap()
 }

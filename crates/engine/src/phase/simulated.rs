@@ -45,7 +45,7 @@ pub(super) fn study(text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
 fn study_in(dir: &Path, text: &str, overrides: &[&str]) -> (Study, Arc<Catalog>) {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
     let study = Study::parse(text, Path::new("simulated.toml"), &overrides).unwrap();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: dir, scratch_dir: dir, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: dir, scratch_dir: dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     (study, catalog)
 }

@@ -1,14 +1,17 @@
 //! The slots that operations in flight occupy, and what is recorded when an operation ends.
 
+mod endings;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::checked::key_text;
 use super::clock::Clock;
 use super::followed::Seen;
-use super::maker::{Maker, More, Stage, Task, leaves};
+use super::maker::{More, Stage, Task};
 use super::plan::{Amount, PhasePlan};
-use crate::ledger::{Floor, FoundAtKey, Misread};
-use crate::measure::{Answer, Content, Did, HistoryOperation, LedgerReads, PartialCause, Recorder, Tally, record};
+use crate::ledger::{Floor, FoundAtKey};
+use crate::measure::{Answer, Content, Did, LedgerReads, PartialCause, Recorder, Tally, record};
 use crate::store::{Completions, ErrorKind, OpError, OpKind, Reject, Reply, Token};
 use storebench_documents::Catalog;
 use storebench_documents::keys::Rng;
@@ -83,18 +86,6 @@ pub(super) enum Ending {
     Write(Task, Option<bool>),
     /// A read of one document, what it had to find, and what it found.
     Read(Task, Floor, FoundAtKey),
-}
-
-impl LedgerReads {
-    fn note(&mut self, misread: Misread, example: impl FnOnce() -> String) {
-        match misread {
-            Misread::Stale => self.stale += 1,
-            Misread::Backwards => self.backwards += 1,
-        }
-        if self.examples.len() < EXAMPLES {
-            self.examples.push(example());
-        }
-    }
 }
 
 /// The longest wait after this many tries: it doubles with each try, up to the cap.
@@ -331,8 +322,7 @@ impl<C: Clock> Operations<C> {
         }
         let done = if error.kind == ErrorKind::OutcomeUnknown { self.lost(slot) } else { Some(false) };
         self.end_write(slot, done);
-        let earlier = std::mem::take(&mut self.slots[slot].earlier);
-        self.count_failed(slot, now_ns, &earlier, error.kind);
+        self.count_failed(slot, now_ns, error.kind);
         self.note_no_answer(slot, Some(error.kind));
         let message = format!("{}: {error}", self.plan.recipes[recipe].label.name);
         self.end_load(&message, error.kind);
@@ -347,91 +337,6 @@ impl<C: Clock> Operations<C> {
     fn lost(&self, slot: usize) -> Option<bool> {
         let s = &self.slots[slot];
         if s.stage == Stage::Look || s.task.rolls_back { Some(false) } else { None }
-    }
-
-    /// Records what a request of a followed document did. A write may have taken effect at its first try, a read was
-    /// answered at its last one.
-    fn see(&mut self, slot: usize, did: Did, answered: bool) {
-        let s = &self.slots[slot];
-        let sent_ns = if let Did::Read(_) = did { s.tried_ns } else { s.requested_ns };
-        self.seen.add(HistoryOperation {
-            collection: self.plan.recipes[s.task.recipe].label.collection as u32,
-            client: self.first_client + s.session as u32,
-            index: s.task.index,
-            sent_ns: sent_ns.saturating_sub(self.start_ns),
-            answered_ns: answered.then(|| self.last_ns.saturating_sub(self.start_ns)),
-            did,
-        });
-    }
-
-    /// Whether the document of a single operation is followed.
-    #[inline]
-    fn is_followed(&self, slot: usize) -> bool {
-        let Some(followed) = &self.plan.followed else { return false };
-        let task = &self.slots[slot].task;
-        task.documents <= 1 && followed.has(self.plan.recipes[task.recipe].label.collection, task.index)
-    }
-
-    /// Records how a write of a followed document ended, unless it was not done.
-    fn see_write(&mut self, slot: usize, done: Option<bool>) {
-        if done == Some(false) || !self.is_followed(slot) {
-            return;
-        }
-        let s = &self.slots[slot];
-        let version = s.task.version;
-        let did = match self.plan.recipes[s.task.recipe].label.kind {
-            OpKind::Upsert | OpKind::Replace => Did::Wrote(version),
-            OpKind::CompareAndSwap => s.looked.unwrap_or(Content::Foreign).swapped_for(version),
-            OpKind::Delete => Did::Deleted,
-            _ => return,
-        };
-        self.see(slot, did, done.is_some());
-    }
-
-    /// Records which version a read of a followed document found.
-    fn see_read(&mut self, slot: usize, reply: &Reply<'_>) {
-        let Some(body) = reply.body.filter(|_| self.is_followed(slot)) else { return };
-        let task = self.slots[slot].task;
-        let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
-        let found = match documents.version_of(task.index, body, &mut self.scratch) {
-            Ok(version) => Content::Version(version),
-            Err(_) => Content::Foreign,
-        };
-        self.slots[slot].looked = Some(found);
-        self.see(slot, Did::Read(found), true);
-    }
-
-    /// Tells the ledger how a write ended, which is the same for all documents of its batch.
-    #[inline]
-    fn end_write(&mut self, slot: usize, done: Option<bool>) {
-        if self.plan.followed.is_some() {
-            self.see_write(slot, done);
-        }
-        let s = &self.slots[slot];
-        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
-            return;
-        }
-        let of = |index| Ending::Write(Task { index, documents: 1, ..s.task }, done);
-        if !s.more.steps.is_empty() {
-            return self.end_steps(slot, done, &[]);
-        }
-        match s.task.documents {
-            1 => self.endings.push(of(s.task.index)),
-            _ => self.endings.extend(s.more.indexes.iter().map(|index| of(*index))),
-        }
-    }
-
-    /// Tells the ledger how the writes of a transaction ended. `found`: the documents of each step, if it was answered; a
-    /// write that found none has changed nothing.
-    fn end_steps(&mut self, slot: usize, done: Option<bool>, found: &[u32]) {
-        let s = &self.slots[slot];
-        let done = if s.task.rolls_back { Some(false) } else { done };
-        for (at, step) in s.more.steps.iter().enumerate() {
-            if self.plan.recipe(step.recipe).label.kind.writes() {
-                let done = if found.get(at) == Some(&0) { Some(false) } else { done };
-                self.endings.push(Ending::Write(*step, done));
-            }
-        }
     }
 
     fn may_try_again(&self, slot: usize) -> bool {
@@ -547,52 +452,25 @@ impl<C: Clock> Operations<C> {
         self.release(slot, now_ns);
     }
 
-    /// Tells the ledger which version a read found.
-    fn follow(&mut self, slot: usize, floor: Floor, reply: &Reply<'_>) {
-        let task = self.slots[slot].task;
-        let documents = self.catalog.get(self.plan.recipes[task.recipe].label.collection);
-        let Some(body) = reply.body else { return };
-        let found = match documents.version_of(task.index, body, &mut self.scratch) {
-            Ok(version) => FoundAtKey::Version(version),
-            Err(mismatch) => FoundAtKey::Other(mismatch.to_string()),
-        };
-        self.endings.push(Ending::Read(task, floor, found));
-    }
-
-    /// Tells the ledger which versions a bulk read found. Each document was read between the send and the answer.
-    fn follow_bulk(&mut self, slot: usize, reply: &Reply<'_>) {
+    /// Counts an operation whose document does not exist, or exists already (`insert` of a trace).
+    fn miss(&mut self, slot: usize, now_ns: u64) {
         let s = &self.slots[slot];
-        let documents = self.catalog.get(self.plan.recipes[s.task.recipe].label.collection);
-        let Some(rows) = reply.rows else { return };
-        self.rows.clear();
-        for (_, body) in rows.iter() {
-            // A document without a marker may be any of them.
-            let Some(row) = documents.read_marker(body) else { return };
-            self.rows.push(row);
+        let kind = self.plan.recipes[s.task.recipe].label.kind;
+        debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
+        if let Some(floor) = s.floor {
+            self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
         }
-        self.rows.sort_unstable();
-        for (index, floor) in &s.floors {
-            let at = self.rows.binary_search_by_key(index, |row| row.0);
-            let found = at.map_or(FoundAtKey::Nothing, |at| FoundAtKey::Version(self.rows[at].1));
-            self.endings.push(Ending::Read(Task { index: *index, documents: 1, ..s.task }, *floor, found));
+        let looks = matches!(kind, OpKind::Read | OpKind::Replace | OpKind::CompareAndSwap | OpKind::Delete);
+        if looks && self.is_followed(slot) {
+            self.see(slot, Did::Read(Content::Nothing), true);
         }
-    }
-
-    /// Tells the ledger how each document of a bulk write ended, when some of them failed.
-    fn end_items(&mut self, slot: usize, rejects: &[Reject], retries: bool) {
-        let s = &self.slots[slot];
-        if !self.plan.ledger || !self.plan.recipes[s.task.recipe].label.kind.writes() {
-            return;
-        }
-        for (item, index) in s.more.indexes.iter().enumerate() {
-            let done = match rejects.iter().find(|reject| reject.item == item).map(|reject| reject.error.kind) {
-                None => Some(true),
-                Some(ErrorKind::Temporary) if retries => continue,
-                Some(ErrorKind::OutcomeUnknown) => None,
-                Some(_) => Some(false),
-            };
-            self.endings.push(Ending::Write(Task { index: *index, documents: 1, ..s.task }, done));
-        }
+        self.end_write(slot, Some(false));
+        let is_new = self.is_of_new(slot);
+        let tally = self.answered(slot, now_ns);
+        tally.missed += 1;
+        tally.missed_new += is_new;
+        self.note_no_answer(slot, None);
+        self.release(slot, now_ns);
     }
 
     /// Handles a bulk operation of which some items failed. Items with a temporary failure are retried alone. If other
@@ -601,19 +479,17 @@ impl<C: Clock> Operations<C> {
     #[cold]
     fn reject(&mut self, slot: usize, now_ns: u64, reply: &Reply<'_>) {
         let task = self.slots[slot].task;
-        let recipe = &self.plan.recipes[task.recipe];
-        let (name, documents) = (recipe.label.name.clone(), self.catalog.get(recipe.label.collection).clone());
+        let label = self.plan.recipes[task.recipe].label.clone();
         let for_now = |reject: &&Reject| reject.error.kind == ErrorKind::Temporary;
         let again = reply.rejects.iter().filter(for_now).count();
         let retries = again > 0 && self.may_try_again(slot);
         let for_good = || reply.rejects.iter().filter(|r| !(retries && for_now(r)));
         for reject in for_good() {
-            self.remember(format!("{name}: {}", reject.error));
+            self.remember(format!("{}: {}", label.name, reject.error));
         }
         if let Some(first) = for_good().next() {
-            let mut key = Vec::new();
-            documents.write_key(self.slots[slot].index_of(first.item), &mut key);
-            let message = format!("{name}: {}: {}", String::from_utf8_lossy(&key), first.error);
+            let key = key_text(self.catalog.get(label.collection), self.slots[slot].index_of(first.item));
+            let message = format!("{}: {key}: {}", label.name, first.error);
             self.end_load(&message, first.error.kind);
         }
         self.end_items(slot, reply.rejects, retries);
@@ -634,14 +510,15 @@ impl<C: Clock> Operations<C> {
 
     /// Ends a bulk operation that has failed in part, after its last try.
     fn fail_in_part(&mut self, slot: usize, now_ns: u64) {
-        let earlier = std::mem::take(&mut self.slots[slot].earlier);
-        self.count_failed(slot, now_ns, &earlier, earlier.first.unwrap_or(ErrorKind::Failed));
+        let first = self.slots[slot].earlier.first;
+        self.count_failed(slot, now_ns, first.unwrap_or(ErrorKind::Failed));
         self.release(slot, now_ns);
     }
 
     /// Counts a failed operation, with the results of its items in earlier tries.
-    fn count_failed(&mut self, slot: usize, now_ns: u64, earlier: &Earlier, kind: ErrorKind) {
-        let s = &self.slots[slot];
+    fn count_failed(&mut self, slot: usize, now_ns: u64, kind: ErrorKind) {
+        let s = &mut self.slots[slot];
+        let earlier = std::mem::take(&mut s.earlier);
         let tally = &mut self.recorder.ops[s.task.recipe];
         tally.failed[kind as usize] += 1;
         tally.documents += u64::from(earlier.documents);
@@ -660,45 +537,6 @@ impl<C: Clock> Operations<C> {
             record(&mut tally.response, now_ns.saturating_sub(s.scheduled_ns));
         }
         tally
-    }
-
-    /// Tells the ledger how operations have ended.
-    pub(super) fn settle(&mut self, maker: &mut Maker) {
-        let Some(ledger) = &mut maker.ledger else {
-            self.endings.clear();
-            return;
-        };
-        for ending in self.endings.drain(..) {
-            match ending {
-                Ending::Write(task, done) => {
-                    let label = &self.plan.recipe(task.recipe).label;
-                    let (key, state) = ((label.collection, task.index), leaves(label.kind, task.version));
-                    match done {
-                        Some(true) => ledger.acknowledged(key, state),
-                        Some(false) => ledger.refused(key, state),
-                        None => ledger.unknown(key, state),
-                    }
-                }
-                Ending::Read(task, floor, found) => {
-                    let collection = self.plan.recipes[task.recipe].label.collection;
-                    self.reads.followed += 1;
-                    let after_fault = ledger.broken_since((collection, task.index));
-                    if let Some(misread) = ledger.read((collection, task.index), floor, &found) {
-                        self.reads.after_fault += u64::from(after_fault);
-                        self.reads.note(misread, || {
-                            let mut key = Vec::new();
-                            self.catalog.get(collection).write_key(task.index, &mut key);
-                            let found = match &found {
-                                FoundAtKey::Nothing => "no document".to_owned(),
-                                FoundAtKey::Version(version) => format!("version {version}"),
-                                FoundAtKey::Other(what) => what.clone(),
-                            };
-                            format!("{}: {found} was read, but {floor}", String::from_utf8_lossy(&key))
-                        });
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -726,29 +564,6 @@ impl<C: Clock> Completions for Operations<C> {
     fn arrived(&mut self) {
         self.now();
         self.together = true;
-    }
-}
-
-impl<C: Clock> Operations<C> {
-    /// Counts an operation whose document does not exist, or exists already (`insert` of a trace).
-    fn miss(&mut self, slot: usize, now_ns: u64) {
-        let s = &self.slots[slot];
-        let kind = self.plan.recipes[s.task.recipe].label.kind;
-        debug_assert!(kind != OpKind::Exists, "exists answers zero documents, not `not found`");
-        if let Some(floor) = s.floor {
-            self.endings.push(Ending::Read(s.task, floor, FoundAtKey::Nothing));
-        }
-        let looks = matches!(kind, OpKind::Read | OpKind::Replace | OpKind::CompareAndSwap | OpKind::Delete);
-        if looks && self.is_followed(slot) {
-            self.see(slot, Did::Read(Content::Nothing), true);
-        }
-        self.end_write(slot, Some(false));
-        let is_new = self.is_of_new(slot);
-        let tally = self.answered(slot, now_ns);
-        tally.missed += 1;
-        tally.missed_new += is_new;
-        self.note_no_answer(slot, None);
-        self.release(slot, now_ns);
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::maker::{Brief, Maker, More, TRIES, Task, leaves, text};
-use super::plan::{Ask, PhasePlan, Transaction};
+use super::maker::{Brief, Maker, More, TRIES, Task};
+use super::plan::PhasePlan;
+use super::recipes::{Ask, Transaction};
+use super::requests::text;
 use crate::store::{CollectionId, Isolation, Op, OpKind, Request, Step};
 
 impl Maker {
@@ -71,17 +73,6 @@ impl Maker {
         of.steps.clone().zip(&self.drawn).any(|(step, drawn)| {
             *drawn == Some(index) && self.briefs[plan.recipes.len() + step].collection == brief.collection
         })
-    }
-
-    /// Takes the writes of steps that are not sent back from the ledger.
-    pub(super) fn forget_steps(&mut self, steps: &[Task]) {
-        let Some(ledger) = &mut self.ledger else { return };
-        for step in steps {
-            let brief = self.briefs[step.recipe];
-            if brief.writes {
-                ledger.refused((brief.collection, step.index), leaves(brief.kind, step.version));
-            }
-        }
     }
 
     /// Writes the request of a transaction into the buffers and borrows it from there.

@@ -3,17 +3,21 @@
 //! [`Turns::turn`] never blocks. It takes completions, gives up operations that timed out, sends what is due while
 //! slots are free, and says when it wants to be called again.
 
+mod next;
+
 use std::sync::Arc;
 use std::task::Context;
 
+use self::next::Hold;
 use super::clock::Clock;
-use super::maker::{Maker, More, Stage, Task, sent_bytes};
+use super::maker::{Maker, More, Stage, Task};
 use super::plan::{Amount, PhasePlan};
-use super::replay::{Replay, Upcoming};
-use super::slots::{Earlier, Fatal, Operations};
+use super::replay::Replay;
+use super::requests::sent_bytes;
+use super::slots::{Fatal, Operations};
 use super::stop::Stop;
 use super::team::{Outbox, Snapshot};
-use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, record, thread_cpu_ns, thread_run_queue_ns};
+use crate::measure::{Partial, PartialCause, Recorder, WorkerUse, thread_cpu_ns, thread_run_queue_ns};
 use crate::store::{Session, SessionCounters, Token};
 use storebench_documents::schedule::Arrivals;
 use storebench_study::workload::OnDisconnect;
@@ -22,9 +26,6 @@ use storebench_study::workload::OnDisconnect;
 const SENDS_PER_TURN: usize = 64;
 /// The longest wait, so that a request to stop is noticed soon.
 const LONGEST_WAIT_NS: u64 = 100_000_000;
-
-/// How long after the end the client still sends what it was late with.
-const GRACE_NS: u64 = 100_000_000;
 
 /// What a worker wants after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,25 +45,6 @@ pub(super) enum Turn {
     },
     /// Nothing more.
     Ended,
-}
-
-/// Why nothing can be sent now.
-enum Hold {
-    /// Something is scheduled at this time.
-    Scheduled { at_ns: u64, arrival: bool },
-    /// No slot is free, or the last operations are still in flight.
-    Answers,
-    /// Everything has been sent.
-    Done,
-}
-
-/// The next operation, in its slot.
-struct Next {
-    slot: usize,
-    /// When it was scheduled (open loop).
-    scheduled: Option<u64>,
-    /// When its slot and this thread would have been free, had earlier operations not been sent late.
-    could: u64,
 }
 
 /// A worker's times and limits, apart from its slots.
@@ -147,16 +129,16 @@ impl<S: Session, C: Clock> Turns for Worker<S, C> {
             if self.send_again() {
                 continue;
             }
-            match self.hold() {
-                None => {
-                    if self.core.operations.last_ns >= self.core.course.next_interval_ns
-                        || self.core.operations.fatal.is_some()
-                    {
-                        let now = self.core.operations.last_ns;
+            match self.core.take_next() {
+                Ok(next) => {
+                    let sent = self.send(next.slot);
+                    self.core.note_send_delay(&next, sent);
+                    let now = self.core.operations.last_ns;
+                    if now >= self.core.course.next_interval_ns || self.core.operations.fatal.is_some() {
                         self.look_around(now);
                     }
                 }
-                Some(hold) => {
+                Err(hold) => {
                     self.flush();
                     if self.core.unpolled {
                         let before = self.core.operations.in_flight;
@@ -237,18 +219,6 @@ impl<S: Session, C: Clock> Worker<S, C> {
         true
     }
 
-    /// Sends the next operation, or returns why it cannot.
-    #[inline]
-    fn hold(&mut self) -> Option<Hold> {
-        let next = match self.core.take_next() {
-            Ok(next) => next,
-            Err(hold) => return Some(hold),
-        };
-        let sent = self.send(next.slot);
-        self.core.note_send_delay(&next, sent);
-        None
-    }
-
     /// Sends the operation of a slot. Returns the time of the send, in ns of the clock.
     #[inline]
     fn send(&mut self, slot: usize) -> u64 {
@@ -288,7 +258,8 @@ impl<S: Session, C: Clock> Worker<S, C> {
     fn rest(&mut self, hold: Hold) -> Turn {
         if matches!(hold, Hold::Done) {
             if self.core.is_given_up() && !self.core.is_idle() {
-                self.core.give_up_in_flight();
+                let WorkerCore { operations, abandoned, .. } = &mut self.core;
+                operations.count_unfinished_in_flight(operations.last_ns, abandoned);
                 self.abandon();
             }
             if self.core.is_over() {
@@ -399,177 +370,6 @@ impl<C: Clock> WorkerCore<C> {
             || (*left > 0 && (now < *end_ns || backlog()))
     }
 
-    /// Puts the next operation into a slot, to be sent at once, or returns why it cannot.
-    #[inline]
-    fn take_next(&mut self) -> Result<Next, Hold> {
-        if self.replay.is_some() {
-            return self.take_recorded();
-        }
-        let now = self.operations.last_ns;
-        if now >= self.course.end_ns && self.course.arrivals.is_none() {
-            return Err(Hold::Done);
-        }
-        if self.course.left == 0 {
-            return Err(Hold::Done);
-        }
-        let scheduled = match &self.course.arrivals {
-            None => None,
-            Some(arrivals) => {
-                let scheduled = self.course.start_ns.saturating_add(arrivals.peek_ns());
-                if scheduled >= self.course.end_ns {
-                    return Err(Hold::Done);
-                }
-                Some(scheduled)
-            }
-        };
-        let Some((slot, free_since)) = self.operations.rested(now) else {
-            return Err(if now >= self.course.give_up_ns { Hold::Done } else { Hold::Answers });
-        };
-        if free_since > now {
-            return Err(Hold::Scheduled { at_ns: free_since, arrival: false });
-        }
-        if let Some(scheduled) = scheduled
-            && now >= self.course.give_up_ns
-        {
-            // The end has come. What could have been sent before it, had the client not been late, is still sent for a
-            // while.
-            let could = scheduled.max(free_since.saturating_sub(self.operations.slots[slot].lag_ns));
-            // Waiting for a key counts as waiting for the store.
-            let could = if self.keyless { now } else { could };
-            let grace_over = self.course.ended_early || now >= self.course.give_up_ns.saturating_add(GRACE_NS);
-            if could >= self.course.give_up_ns || grace_over {
-                return Err(Hold::Done);
-            }
-        }
-        if scheduled.is_none() && self.plan.think_ns > 0 && self.operations.slots[slot].generation > 0 {
-            let ready = free_since.saturating_add(self.plan.think_ns);
-            if ready > now {
-                return Err(Hold::Scheduled { at_ns: ready, arrival: false });
-            }
-        }
-        if self.plan.ledger && !self.operations.endings.is_empty() {
-            self.operations.settle(&mut self.maker);
-        }
-        if self.prepared.is_none() {
-            self.prepared = self.maker.next(&mut self.more);
-            if std::mem::take(&mut self.maker.exhausted) {
-                return Err(self.wait_for_key());
-            }
-            if self.prepared.is_none() {
-                self.course.left = 0;
-                return Err(Hold::Done);
-            }
-            if std::mem::take(&mut self.keyless) {
-                self.key_free_ns = now;
-            }
-        }
-        if let Some(scheduled) = scheduled
-            && scheduled > now
-        {
-            // The wait for the next arrival may have passed while the operation was drawn.
-            if scheduled > self.operations.now() {
-                return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
-            }
-        }
-        self.operations.free.pop_front();
-        Ok(self.placed(slot, free_since, scheduled))
-    }
-
-    /// The same for recorded traffic: the operation of the free slot whose time comes first.
-    fn take_recorded(&mut self) -> Result<Next, Hold> {
-        let Self { replay: Some(replay), operations, course, maker, .. } = self else { return Err(Hold::Done) };
-        let now = operations.last_ns;
-        if now >= course.end_ns {
-            return Err(Hold::Done);
-        }
-        while let Some((slot, since)) = operations.free.pop_front() {
-            replay.freed(slot, since);
-        }
-        let Some(Upcoming { slot, since_ns, scheduled_ns }) = replay.upcoming() else {
-            let all_sent = replay.left() == 0;
-            course.left = if all_sent { 0 } else { course.left };
-            return Err(if all_sent { Hold::Done } else { Hold::Answers });
-        };
-        let scheduled = scheduled_ns.map(|after_ns| course.start_ns.saturating_add(after_ns));
-        // A slot rests after a failure.
-        if since_ns > now {
-            return Err(Hold::Scheduled { at_ns: since_ns, arrival: false });
-        }
-        if let Some(scheduled) = scheduled
-            && scheduled > now
-            && scheduled > operations.now()
-        {
-            return Err(Hold::Scheduled { at_ns: scheduled, arrival: true });
-        }
-        let Some((position, op)) = replay.take(slot) else { return Err(Hold::Answers) };
-        self.more = More::default();
-        self.prepared = Some(maker.recorded(position, &op));
-        Ok(self.placed(slot, since_ns, scheduled))
-    }
-
-    /// Puts the prepared operation into a slot.
-    #[inline]
-    fn placed(&mut self, slot: usize, free_since: u64, scheduled: Option<u64>) -> Next {
-        if self.course.left != u64::MAX {
-            self.course.left -= 1;
-        }
-        if let Some(arrivals) = &mut self.course.arrivals {
-            arrivals.advance();
-        }
-        let s = &mut self.operations.slots[slot];
-        s.task = self.prepared.take().unwrap_or_default();
-        std::mem::swap(&mut s.more, &mut self.more);
-        s.stage = match self.plan.recipes[s.task.recipe].label.kind {
-            crate::store::OpKind::CompareAndSwap => Stage::Look,
-            _ => Stage::Whole,
-        };
-        s.tries = 0;
-        if self.operations.watched {
-            s.looked = None;
-        }
-        s.earlier = Earlier::default();
-        s.scheduled_ns = scheduled.unwrap_or(0);
-        let (held_until, held_lag) = self.held;
-        Next { slot, scheduled, could: free_since.saturating_sub(s.lag_ns).max(held_until.saturating_sub(held_lag)) }
-    }
-
-    /// Records how late a scheduled operation was sent.
-    #[inline]
-    fn note_send_delay(&mut self, next: &Next, sent: u64) {
-        let Some(scheduled) = next.scheduled else { return };
-        // If the previous operation had been sent on time, its slot (or this thread, if the store works on it) would
-        // have been free earlier. So the delay of that operation is the client's fault here too, not a wait for the
-        // store.
-        let could = scheduled.max(next.could).max(self.key_free_ns);
-        let delay = sent.saturating_sub(could);
-        let s = &mut self.operations.slots[next.slot];
-        s.lag_ns = delay;
-        record(&mut self.operations.recorder.send_delay, delay);
-        record(&mut self.operations.recorder.ops[s.task.recipe].client_queueing, could - scheduled);
-        if !s.in_flight {
-            self.held.1 = delay;
-        }
-    }
-
-    /// Every key that the next write could use has a write in flight or of unknown outcome. The write waits, as it
-    /// would for a free slot. Once an answer settles a key, a key is drawn again.
-    #[cold]
-    fn wait_for_key(&mut self) -> Hold {
-        self.keyless = true;
-        if self.operations.in_flight == 0 && self.operations.again.is_empty() {
-            let why = "every key of a worker has a write of unknown outcome, so it cannot write any more";
-            self.operations.fatal = Some(Fatal { why: why.to_owned(), cause: PartialCause::NoKeys });
-            self.stop.ask();
-        }
-        Hold::Answers
-    }
-
-    fn unmake_prepared(&mut self) {
-        if let Some(task) = self.prepared.take() {
-            self.maker.unmake(&task, &self.more);
-        }
-    }
-
     /// Sets what a read that is sent now, or sent again, must find.
     fn set_floors(&mut self, slot: usize) {
         self.operations.settle(&mut self.maker);
@@ -597,11 +397,6 @@ impl<C: Clock> WorkerCore<C> {
     fn is_over(&self) -> bool {
         let over = self.operations.last_ns >= self.course.end_ns || self.course.end_ns == u64::MAX;
         self.is_given_up() || (self.is_idle() && over)
-    }
-
-    fn give_up_in_flight(&mut self) {
-        let now = self.operations.last_ns;
-        self.operations.count_unfinished_in_flight(now, &mut self.abandoned);
     }
 
     /// Until when to wait. At `wake_at_ns` the sessions have something to do without any I/O.
@@ -638,7 +433,9 @@ impl<C: Clock> WorkerCore<C> {
             return;
         }
         let (now, end_ns) = (self.operations.last_ns, self.course.end_ns);
-        self.unmake_prepared();
+        if let Some(task) = self.prepared.take() {
+            self.maker.unmake(&task, &self.more);
+        }
         if let Some(replay) = self.replay.take().filter(|_| end_ns != u64::MAX && self.operations.open_loop) {
             for (after_ns, op) in replay.untaken() {
                 let scheduled = self.course.start_ns.saturating_add(after_ns);

@@ -25,26 +25,20 @@ pub const EXISTS: OpError = OpError::conflict("a document with this key exists a
 /// Why a write did nothing, if the store says so and reports no error.
 pub fn nothing_written(kind: OpKind) -> OpError {
     match kind {
-        OpKind::Insert | OpKind::Upsert | OpKind::Counter => NOT_WRITTEN,
+        OpKind::Insert | OpKind::Upsert | OpKind::Counter => OpError::fixed(
+            ErrorKind::Refused,
+            "the store reported no error, but that it wrote nothing; a trigger, a rule or a fault of the store left it out",
+        ),
         _ => OpError::not_found(),
     }
 }
-
-const NOT_WRITTEN: OpError = OpError {
-    kind: ErrorKind::Refused,
-    message: std::borrow::Cow::Borrowed(
-        "the store reported no error, but that it wrote nothing; a trigger, a rule or a fault of the store left it out",
-    ),
-};
 
 /// A conflict of a compare-and-swap.
 pub const CHANGED: OpError = OpError::conflict("the document is no longer at the expected revision");
 
 /// The error of the parts of a bulk operation that follow a failed part.
-pub const NOT_SENT: OpError = OpError {
-    kind: ErrorKind::Temporary,
-    message: std::borrow::Cow::Borrowed("not sent, because an earlier part of the same bulk operation failed"),
-};
+pub const NOT_SENT: OpError =
+    OpError::fixed(ErrorKind::Temporary, "not sent, because an earlier part of the same bulk operation failed");
 
 /// The collection that a request is for.
 ///
@@ -117,7 +111,7 @@ pub fn effect<'a>(op: &Op<'a>, kind: Body, old: Option<&[u8]>, scratch: &mut Vec
             let patch: Value = serde_json::from_slice(patch)
                 .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
             if !patch.is_object() {
-                return Err(NOT_AN_OBJECT);
+                return Err(OpError::fixed(ErrorKind::Refused, "a merge patch must be a JSON object"));
             }
             *scratch = merged(old.ok_or(OpError::not_found())?, &patch)?;
             Ok(Effect::PutScratch { counter: None })
@@ -138,19 +132,13 @@ pub fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
         .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
 }
 
-/// Merging would leave something other than a JSON object.
-const NOT_AN_OBJECT: OpError =
-    OpError { kind: ErrorKind::Refused, message: std::borrow::Cow::Borrowed("a merge patch must be a JSON object") };
-
 /// Adding would leave the 64-bit range.
-pub const OVERFLOW: OpError = OpError {
-    kind: ErrorKind::Refused,
-    message: std::borrow::Cow::Borrowed("the counter would leave the range of a 64-bit integer"),
-};
+pub const OVERFLOW: OpError =
+    OpError::fixed(ErrorKind::Refused, "the counter would leave the range of a 64-bit integer");
 
 /// The operation does not fit what the collection holds.
 pub const fn wrong_collection(message: &'static str) -> OpError {
-    OpError { kind: ErrorKind::Refused, message: std::borrow::Cow::Borrowed(message) }
+    OpError::fixed(ErrorKind::Refused, message)
 }
 
 /// Refuses a body that a collection of this kind cannot hold. JSON is not parsed here: an engine

@@ -23,18 +23,6 @@ pub trait Respond {
     fn respond(&mut self, request: &Request<'_>) -> Self::Future;
 }
 
-impl<F, R> Respond for R
-where
-    R: FnMut(&Request<'_>) -> F,
-    F: Future<Output = Result<OwnedReply, OpError>>,
-{
-    type Future = F;
-
-    fn respond(&mut self, request: &Request<'_>) -> F {
-        self(request)
-    }
-}
-
 /// A session over a client that answers with futures.
 ///
 /// [`Session::abandon`] drops the future, and the client does what it does for dropped futures. The outcome of the

@@ -40,14 +40,28 @@ impl Drop for Held {
     }
 }
 
-fn client(hand: &Rc<RefCell<Hand>>) -> impl FnMut(&Request<'_>) -> Held + use<> {
-    let hand = Rc::clone(hand);
-    move |_| {
-        let mut inner = hand.borrow_mut();
-        inner.wakers.push(None);
-        inner.done.push(false);
-        inner.polls.push(0);
-        Held { number: inner.done.len() - 1, hand: Rc::clone(&hand) }
+struct Client(Rc<RefCell<Hand>>);
+
+impl Respond for Client {
+    type Future = Held;
+
+    fn respond(&mut self, _: &Request<'_>) -> Held {
+        let mut hand = self.0.borrow_mut();
+        hand.wakers.push(None);
+        hand.done.push(false);
+        hand.polls.push(0);
+        Held { number: hand.done.len() - 1, hand: Rc::clone(&self.0) }
+    }
+}
+
+/// Finds nothing, at once.
+struct Nothing;
+
+impl Respond for Nothing {
+    type Future = std::future::Ready<Result<OwnedReply, OpError>>;
+
+    fn respond(&mut self, _: &Request<'_>) -> Self::Future {
+        std::future::ready(Err(OpError::not_found()))
     }
 }
 
@@ -72,8 +86,8 @@ const REQUEST: Request<'static> = Request { collection: CollectionId(0), op: Op:
 
 #[test]
 fn futures_complete_in_the_order_they_end_and_only_the_woken_are_polled() {
-    let hand = Rc::default();
-    let mut session = FutureSession::new(client(&hand));
+    let hand = Rc::<RefCell<Hand>>::default();
+    let mut session = FutureSession::new(Client(Rc::clone(&hand)));
     let mut seen = Vec::new();
     let mut out = |token: Token, result: Result<Reply<'_>, OpError>| seen.push((token.0, result.unwrap().documents));
     for token in 0..4 {
@@ -98,8 +112,8 @@ fn futures_complete_in_the_order_they_end_and_only_the_woken_are_polled() {
 
 #[test]
 fn abandoning_drops_the_future_and_its_late_wake_harms_nobody() {
-    let hand = Rc::default();
-    let mut session = FutureSession::new(client(&hand));
+    let hand = Rc::<RefCell<Hand>>::default();
+    let mut session = FutureSession::new(Client(Rc::clone(&hand)));
     let mut seen = Vec::new();
     let mut out = |token: Token, _: Result<Reply<'_>, OpError>| seen.push(token.0);
     let mut cx = Context::from_waker(Waker::noop());
@@ -122,7 +136,7 @@ fn abandoning_drops_the_future_and_its_late_wake_harms_nobody() {
 
 #[test]
 fn a_future_that_is_ready_at_once_completes_within_submit() {
-    let mut session = FutureSession::new(|_: &Request<'_>| std::future::ready(Err(OpError::not_found())));
+    let mut session = FutureSession::new(Nothing);
     let mut seen = 0;
     session.submit(&REQUEST, Token(1), &mut |_: Token, result: Result<Reply<'_>, OpError>| {
         assert_eq!(result.unwrap_err(), OpError::not_found());

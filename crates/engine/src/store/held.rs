@@ -47,11 +47,6 @@ impl<S, D: DueTimes> Held<S, D> {
     pub(super) fn over(inner: S, due: D) -> Self {
         Self { inner, due: Arc::new(due) }
     }
-
-    /// The store inside.
-    pub fn inner(&self) -> &S {
-        &self.inner
-    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -132,7 +127,7 @@ impl<S: Session, D: DueTimes> Session for HeldSession<S, D> {
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
         let inner = self.inner.poll(cx, &mut self.kept);
         self.kept.release(self.clock.now_ns(), out);
-        if inner.is_ready() && self.kept.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        if inner.is_ready() && self.kept.held == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// When the next held reply is due, or when the inner session wants to be woken.
@@ -166,6 +161,7 @@ struct Kept {
     held: usize,
 }
 
+#[derive(Default)]
 struct HeldOperation {
     /// The operation that has this place; numbers are never reused.
     number: u64,
@@ -176,8 +172,9 @@ struct HeldOperation {
     error: Option<OpError>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum HeldState {
+    #[default]
     Free,
     Asked,
     Answered,
@@ -187,14 +184,7 @@ impl Kept {
     /// Takes a place for an operation. Returns the token for the inner session.
     fn enter(&mut self, token: Token, due_ns: u64) -> Token {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(HeldOperation {
-                number: 0,
-                token,
-                due_ns,
-                state: HeldState::Free,
-                reply: OwnedReply::default(),
-                error: None,
-            });
+            self.places.push(HeldOperation::default());
             u32::try_from(self.places.len() - 1).expect("no session has 2^32 operations in flight")
         });
         self.submitted += 1;
@@ -260,10 +250,6 @@ impl Kept {
 
     fn next_due_ns(&self) -> Option<u64> {
         self.ready.peek().map(|Reverse((due_ns, ..))| *due_ns)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.held == 0
     }
 }
 

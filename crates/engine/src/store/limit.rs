@@ -12,26 +12,19 @@ use super::{Store, StoreError};
 /// A store that lets a limited number of operations per second through. The others wait.
 pub type Limit<S> = Held<S, Schedule>;
 
-/// The limit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LimitOptions {
-    /// Operations per second, above zero.
-    pub rate_per_s: f64,
-}
-
 impl<S: Store> Limit<S> {
-    /// Limits a store.
+    /// Limits a store to this many operations per second.
     ///
     /// # Errors
     /// [`StoreError::BadUrl`] unless the rate is a finite number above zero.
-    pub fn new(inner: S, options: LimitOptions) -> Result<Self, StoreError> {
-        let rate = options.rate_per_s;
-        if !rate.is_finite() || rate <= 0.0 {
+    pub fn new(inner: S, rate_per_s: f64) -> Result<Self, StoreError> {
+        if !rate_per_s.is_finite() || rate_per_s <= 0.0 {
             return Err(StoreError::BadUrl(format!(
-                "limit+: invalid rate={rate}; expected operations per second above zero, as in limit+memory:?rate=1000"
+                "limit+: invalid rate={rate_per_s}; expected operations per second above zero, as in \
+                 limit+memory:?rate=1000"
             )));
         }
-        Ok(Self::over(inner, Schedule { rate_per_s: rate, busy: Mutex::new(Busy::default()) }))
+        Ok(Self::over(inner, Schedule { rate_per_s, busy: Mutex::new(Busy::default()) }))
     }
 }
 

@@ -39,7 +39,7 @@ fn idle_time_is_not_saved_up() {
 #[test]
 fn the_limit_holds_over_all_sessions() {
     let clock = FakeClock::new();
-    let store = Limit::new(NullStore::new(), LimitOptions { rate_per_s: 1_000.0 }).unwrap();
+    let store = Limit::new(NullStore::new(), 1_000.0).unwrap();
     let options = SessionOptions {
         durability: Durability::MEMORY,
         consistency: ReadConsistency::Strong,
@@ -73,9 +73,9 @@ fn the_limit_holds_over_all_sessions() {
 #[test]
 fn a_rate_that_is_none_is_refused() {
     for rate_per_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = Limit::new(MemoryStore::new(), LimitOptions { rate_per_s }).unwrap_err();
+        let error = Limit::new(MemoryStore::new(), rate_per_s).unwrap_err();
         assert!(matches!(error, StoreError::BadUrl(_)), "{error}");
     }
-    let limit = Limit::new(MemoryStore::new(), LimitOptions { rate_per_s: 1_000.0 }).unwrap();
+    let limit = Limit::new(MemoryStore::new(), 1_000.0).unwrap();
     assert_eq!(limit.describe().url, "limit+memory:?rate=1000");
 }

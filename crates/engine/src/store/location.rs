@@ -75,18 +75,12 @@ fn parent(path: &Path) -> &Path {
 /// `Unreachable`.
 pub fn check_parent(path: &Path) -> Result<(), StoreError> {
     let parent = parent(path);
+    let (path, folder) = (path.display(), parent.display());
     match std::fs::metadata(parent) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(StoreError::Unreachable(format!(
-            "{}: {} is a file, not a folder; use another path",
-            path.display(),
-            parent.display()
-        ))),
+        Ok(_) => Err(StoreError::Unreachable(format!("{path}: {folder} is a file, not a folder; use another path"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Unreachable(format!(
-            "{}: the folder {} does not exist; create it with `mkdir -p {}` or use another path",
-            path.display(),
-            parent.display(),
-            parent.display()
+            "{path}: the folder {folder} does not exist; create it with `mkdir -p {folder}` or use another path"
         ))),
         Err(error) => Err(io_error(parent, "read this folder", &error)),
     }
@@ -98,13 +92,8 @@ pub fn check_parent(path: &Path) -> Result<(), StoreError> {
 /// `Unreachable`.
 pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
     let parent = parent(path);
-    // Only Unix can open a folder as a file; elsewhere there is nothing to sync it with.
-    if cfg!(unix) {
-        std::fs::File::open(parent)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|e| io_error(parent, "sync this folder", &e))?;
-    }
-    Ok(())
+    let synced = std::fs::File::open(parent).and_then(|folder| folder.sync_all());
+    synced.map_err(|e| io_error(parent, "sync this folder", &e))
 }
 
 /// Runs code in which an engine may panic because its files are damaged, and turns the panic into an error.
@@ -113,11 +102,8 @@ pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
 /// The errors of `run`; `Failed` if it panics.
 pub fn guarded<T>(path: &Path, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no reason given");
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("no reason given");
         Err(StoreError::Failed(format!(
             "{}: the engine panicked at what it read there ({text}); the files are damaged. Restore them from a \
              copy, or remove them and load again",

@@ -4,6 +4,7 @@
 
 mod account;
 mod batch;
+mod capabilities;
 mod collected;
 mod contract;
 mod cuts;
@@ -31,18 +32,18 @@ mod wakers;
 
 pub use account::{Account, SameKeys};
 pub use batch::{Batch, BatchBuf};
+pub use capabilities::{Capabilities, Support};
 pub use collected::Collected;
 pub use contract::{
-    BuiltIndex, Capabilities, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS,
-    Namespace, PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError,
-    Support, Uses,
+    BuiltIndex, CollectionLayout, Description, Existing, Explanation, Layout, LocalFuture, NAME_COLUMNS, Namespace,
+    PhaseStart, Prepare, Runtime, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Uses,
 };
 pub use cuts::{SAMPLES_A_RANGE, evenly};
 pub use erased::{AnyStore, Erased};
 pub use first_answer::first_answer;
 pub use futures::{FutureSession, Respond};
 pub use held::{DueTimes, Held, HeldSession};
-pub use limit::{Limit, LimitOptions, Schedule};
+pub use limit::{Limit, Schedule};
 pub use memory::{MemorySession, MemoryStore};
 pub use merge_patch::merge_patch;
 pub use null::{NullSession, NullStore};

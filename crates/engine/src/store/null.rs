@@ -1,7 +1,5 @@
 //! A store that does nothing, for measuring the client itself.
 
-use std::time::Duration;
-
 use super::{
     Capabilities, Completions, Description, Durability, Isolation, Layout, Namespace, Op, OpKind, Prepare,
     ReadConsistency, Reply, Request, Session, SessionOptions, Store, StoreError, Support, Token, Transactions,
@@ -32,9 +30,7 @@ impl Store for NullStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             operations: OpKind::ALL.map(|kind| (kind, Support::Native)).to_vec(),
-            why_not: Vec::new(),
             durability: vec![(Durability::MEMORY, "nothing is stored")],
-            why_no_more: None,
             shipped_durability: Durability::MEMORY,
             consistency: [ReadConsistency::StaleOk, ReadConsistency::Session, ReadConsistency::Strong]
                 .map(|consistency| (consistency, "nothing is read"))
@@ -47,20 +43,11 @@ impl Store for NullStore {
                 ..Transactions::default()
             },
             indexes: true,
-            gives_up_at_timeout: false,
-            inserts_faster: false,
             embedded: true,
-            longest_key_bytes: None,
-            expires_late_by: None,
-            own_members: &[],
-            reserved_members: &[],
-            unique_names: false,
-            attachments_member: None,
-            rows: &[],
-            language: None,
             notes: vec![
                 "Stores nothing and reads nothing, so its reads cannot be verified. It measures only the client.",
             ],
+            ..Capabilities::default()
         }
     }
 
@@ -80,10 +67,6 @@ impl Store for NullStore {
             )));
         }
         Ok(NullSession)
-    }
-
-    fn settle(&self, _at_most: Duration) -> Result<bool, StoreError> {
-        Ok(true)
     }
 
     fn remove(&self) -> Result<(), StoreError> {

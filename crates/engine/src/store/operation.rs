@@ -16,7 +16,7 @@ impl CollectionId {
 }
 
 /// Identifies one operation in flight. Chosen by the caller, and returned with the completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Token(pub u64);
 
 /// One operation on one collection. Everything is borrowed: a session that does not finish within

@@ -48,20 +48,25 @@ impl OpError {
         Self { kind, message: message.into() }
     }
 
+    /// An error with a fixed text, which can be a constant.
+    pub const fn fixed(kind: ErrorKind, message: &'static str) -> Self {
+        Self { kind, message: Cow::Borrowed(message) }
+    }
+
     /// There is no such document.
     pub const fn not_found() -> Self {
-        Self { kind: ErrorKind::NotFound, message: Cow::Borrowed("no such document") }
+        Self::fixed(ErrorKind::NotFound, "no such document")
     }
 
     /// The key already exists, or the document has another revision.
     pub const fn conflict(message: &'static str) -> Self {
-        Self { kind: ErrorKind::Conflict, message: Cow::Borrowed(message) }
+        Self::fixed(ErrorKind::Conflict, message)
     }
 
     /// The store does not support the operation. Capabilities are checked before a run, so this is a bug in the caller
     /// or in the declared capabilities.
     pub const fn unsupported() -> Self {
-        Self { kind: ErrorKind::Refused, message: Cow::Borrowed("this store does not support this operation") }
+        Self::fixed(ErrorKind::Refused, "this store does not support this operation")
     }
 }
 

@@ -52,7 +52,7 @@ pub enum Owner {
 /// Separates the form of a collection from its owner in a marker.
 const OF: &str = "; ";
 const STUDY: &str = "study";
-/// Replaces the owner while the collection is being removed. Older versions treat such a collection as the user's.
+/// Replaces the owner while the collection is being removed.
 const REMOVING: &str = "removing";
 const COPY: &str = "copy ";
 
@@ -66,8 +66,7 @@ impl Owner {
         }
     }
 
-    /// Parses the text of [`mark`](Self::mark). A marker without an owner comes from an older version: it counts as the
-    /// user's.
+    /// Parses the text of [`mark`](Self::mark). A marker without an owner counts as the user's.
     pub fn read(mark: &str) -> (&str, Self) {
         let Some((form, owner)) = mark.split_once(OF) else { return (mark, Self::User(None)) };
         let owner = match owner.strip_prefix(COPY) {

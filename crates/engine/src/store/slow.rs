@@ -123,23 +123,15 @@ impl DueTimes for Servers {
 
     fn query(&self) -> String {
         let o = &self.options;
-        let mut parts = Vec::new();
-        if !o.latency.is_zero() {
-            parts.push(format!("latency={}", short(o.latency)));
-        }
-        if !o.jitter.is_zero() {
-            parts.push(format!("jitter={}", short(o.jitter)));
-        }
-        if let Some(concurrency) = o.concurrency {
-            parts.push(format!("concurrency={concurrency}"));
-        }
-        if let Some(stall_at) = o.stall_at {
-            parts.push(format!("stall_at={}&stall_for={}", short(stall_at), short(o.stall_for)));
-        }
-        if o.seed != SlowOptions::default().seed {
-            parts.push(format!("seed={}", o.seed));
-        }
-        parts.join("&")
+        let time = |name: &str, of: Duration| (!of.is_zero()).then(|| format!("{name}={}", short(of)));
+        let parts = [
+            time("latency", o.latency),
+            time("jitter", o.jitter),
+            o.concurrency.map(|concurrency| format!("concurrency={concurrency}")),
+            o.stall_at.map(|at| format!("stall_at={}&stall_for={}", short(at), short(o.stall_for))),
+            (o.seed != SlowOptions::default().seed).then(|| format!("seed={}", o.seed)),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("&")
     }
 
     fn note(&self) -> &'static str {

@@ -64,7 +64,7 @@ impl Store for Told {
 fn run(embedded: bool, tell: Tell) -> PhaseRecord {
     let study = Study::parse(STUDY, Path::new("told.toml"), &[]).unwrap();
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let store = Told { inner: MemoryStore::new(), embedded, asked: AtomicU64::new(0), tell };
     let collections = vec![CollectionLayout {

@@ -29,13 +29,8 @@ fn studies() -> Vec<PathBuf> {
 }
 
 fn compile(study: &Study, file: &Path, scratch: &Path) -> Catalog {
-    let options = CatalogOptions {
-        seed: study.seed,
-        scale: SCALE,
-        base_dir: file.parent().unwrap(),
-        scratch_dir: scratch,
-        frozen: None,
-    };
+    let options =
+        CatalogOptions { seed: study.seed, scale: SCALE, base_dir: file.parent().unwrap(), scratch_dir: scratch };
     Catalog::compile(&study.collections, &options).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 

@@ -82,10 +82,7 @@ impl Session<'_> {
         }
         if let Some(at_most) = phase.settle {
             let began = self.clock.now_ns();
-            match configuration.store.settle(at_most.0) {
-                Ok(rested) => after.settled = Some(rested),
-                Err(error) => journal.note(format!("could not wait for {} to settle: {error}", configuration.name)),
-            }
+            after.settled = settle(configuration, at_most.0, journal);
             after.settle_ns = Some(self.clock.now_ns().saturating_sub(began));
         }
     }
@@ -96,6 +93,13 @@ impl Session<'_> {
         let server = configuration.request.server.as_ref().and_then(|server| server.seen()?.1);
         if own.is_empty() { server.into_iter().collect() } else { own }
     }
+}
+
+/// Waits until a store rests. Returns whether it does; `None` if the wait failed, which is noted.
+pub(super) fn settle(configuration: &Configuration, at_most: Duration, journal: &mut Journal<'_>) -> Option<bool> {
+    let failed =
+        |error: StoreError| journal.note(format!("could not wait for {} to settle: {error}", configuration.name));
+    configuration.store.settle(at_most).map_err(failed).ok()
 }
 
 /// The peak size of the files below these paths until `over` is set.

@@ -43,7 +43,7 @@ fn request(text: &str, names: &[&str], runs_dir: Option<&Path>) -> RunRequest {
     for name in names {
         let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
         for at in study.configurations(text, file, &[]).unwrap() {
-            let documents = compile_documents(&at.study, 1.0, Path::new("."), None).unwrap();
+            let documents = compile_documents(&at.study, 1.0, Path::new(".")).unwrap();
             let values = at.values_of(name);
             let (store_name, store, scale) = ((*name).to_owned(), Arc::clone(&store), 1.0);
             configurations.push(ConfigurationRequest {

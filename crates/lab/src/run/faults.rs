@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use storebench_engine::measure::StoreStats;
-use storebench_engine::store::{AnyStore, StoreError};
+use storebench_engine::store::StoreError;
 use storebench_engine::{Companion, Stop, Watch};
 use storebench_machine::run_command;
 use storebench_results::{FaultResult, ForgottenResult};
-use storebench_study::workload::{Condition, Fault, FaultKind, Study};
+use storebench_study::workload::{Condition, Fault, FaultKind};
 
-use super::links::Links;
+use super::request::ConfigurationRequest;
 use super::servers::{Managed, Started};
 
 /// How often the store's statistics are read for a fault that waits for a condition.
@@ -29,10 +29,7 @@ pub(super) fn untold<'a>(stats: &'a StoreStats, happened: &[FaultResult]) -> Opt
 
 /// Breaks a store's servers and links, and restores them.
 pub(super) struct Breaker<'a> {
-    pub study: &'a Study,
-    pub server: Option<Managed>,
-    pub links: Links,
-    pub store: Arc<dyn AnyStore>,
+    pub request: &'a ConfigurationRequest,
     /// Set if the user interrupts the run: faults are then ended at once.
     pub stop: Arc<Stop>,
     pub faults: Vec<Fault>,
@@ -41,14 +38,9 @@ pub(super) struct Breaker<'a> {
 }
 
 impl Breaker<'_> {
-    /// Whether a fault affects a disk.
-    pub(super) fn is_of_disks(&self) -> bool {
-        self.faults.iter().any(|fault| fault.what.is_of_disk())
-    }
-
     fn server(&self, fault: &Fault) -> Result<&Managed, StoreError> {
         let none = || StoreError::NotSupported("the run does not control a server of this store".to_owned());
-        self.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
+        self.request.server.as_ref().ok_or_else(none)?.node(fault.server.as_deref())
     }
 
     /// A server that had no disk space or too few resources in this phase may have ended by itself. That is how it takes
@@ -57,7 +49,8 @@ impl Breaker<'_> {
         let mut earlier = self.happened.iter_mut().rev();
         if let Some(starved) = earlier.find(|of| of.what.starves() && of.began_ns.is_some())
             && starved.server_ended.is_none()
-            && let Some(node) = self.server.as_ref().and_then(|server| server.node(fault.server.as_deref()).ok())
+            && let Some(node) =
+                self.request.server.as_ref().and_then(|server| server.node(fault.server.as_deref()).ok())
         {
             starved.server_ended = node.ended();
         }
@@ -79,16 +72,16 @@ impl Breaker<'_> {
         let begun = match fault.what {
             FaultKind::Kill => self.server(fault).and_then(Managed::kill),
             FaultKind::Restart => self.server(fault).and_then(Managed::stop_one),
-            FaultKind::RollingRestart => self.server(fault)?.roll(&*self.store),
+            FaultKind::RollingRestart => self.server(fault)?.roll(&*self.request.store),
             FaultKind::Pause => self.server(fault).and_then(Managed::pause),
             FaultKind::PowerCut => self.server(fault)?.cut_power(fault.keep).map(|of| {
                 happened.forgotten = Some(ForgottenResult { files: of.files, bytes: of.bytes, names: of.names });
             }),
             FaultKind::DiskFull => self.server(fault)?.fill_disk(true),
-            FaultKind::Limit => self.server(fault)?.limit_during_fault(self.study, Some(fault)),
-            FaultKind::Link => self.links.worsen(self.study, fault),
-            FaultKind::Reset => self.links.reset(fault).map(drop),
-            FaultKind::Partition => self.links.partition(Some(fault)),
+            FaultKind::Limit => self.server(fault)?.limit_during_fault(&self.request.study, Some(fault)),
+            FaultKind::Link => self.request.links.worsen(&self.request.study, fault),
+            FaultKind::Reset => self.request.links.reset(fault).map(drop),
+            FaultKind::Partition => self.request.links.partition(Some(fault)),
             FaultKind::Run => self.run(fault),
         };
         watch.fault_happened();
@@ -98,7 +91,7 @@ impl Breaker<'_> {
             self.pause(fault.lasts.0);
         }
         if fault.cold {
-            happened.dropped = Some(self.server(fault)?.go_cold(&*self.store)?.to_string());
+            happened.dropped = Some(self.server(fault)?.go_cold(&*self.request.store)?.to_string());
         }
         Ok(())
     }
@@ -119,18 +112,18 @@ impl Breaker<'_> {
         match fault.what {
             FaultKind::Kill | FaultKind::Restart | FaultKind::PowerCut => {
                 let server = self.server(fault)?;
-                let is_own = self.server.as_ref().is_some_and(|own| own.is(server));
-                let Started { listening, ready } = server.start_one(is_own.then_some(&*self.store))?;
+                let is_own = self.request.server.as_ref().is_some_and(|own| own.is(server));
+                let Started { listening, ready } = server.start_one(is_own.then_some(&*self.request.store))?;
                 happened.listening_ns = listening.map(|after| mended_ns + after.as_nanos() as u64);
                 happened.ready_ns = Some(mended_ns + ready.as_nanos() as u64);
                 return Ok(());
             }
-            FaultKind::RollingRestart => drop(self.server(fault)?.start(&*self.store)?),
+            FaultKind::RollingRestart => drop(self.server(fault)?.start(&*self.request.store)?),
             FaultKind::Pause => self.server(fault)?.resume()?,
             FaultKind::DiskFull => self.server(fault)?.fill_disk(false)?,
-            FaultKind::Limit => self.server(fault)?.limit_during_fault(self.study, None)?,
-            FaultKind::Link => self.links.mend(fault)?,
-            FaultKind::Partition => self.links.partition(None)?,
+            FaultKind::Limit => self.server(fault)?.limit_during_fault(&self.request.study, None)?,
+            FaultKind::Link => self.request.links.mend(fault)?,
+            FaultKind::Partition => self.request.links.partition(None)?,
             FaultKind::Reset | FaultKind::Run => {}
         }
         happened.ready_ns = Some(watch.now_ns());
@@ -140,7 +133,7 @@ impl Breaker<'_> {
     /// Runs the user's command to completion.
     fn run(&self, fault: &Fault) -> Result<(), StoreError> {
         let command = fault.command.as_deref().unwrap_or_default();
-        let command = match &self.server {
+        let command = match &self.request.server {
             Some(server) => server.node(fault.server.as_deref())?.fill(command),
             None => command.to_owned(),
         };
@@ -152,7 +145,7 @@ impl Breaker<'_> {
     fn wait_for(&self, condition: &Condition, watch: &Watch) -> Result<bool, String> {
         loop {
             // A store that does not answer now may answer next time.
-            if let Ok(stats) = self.store.stats() {
+            if let Ok(stats) = self.request.store.stats() {
                 match stats.iter().find(|(name, _)| *name == condition.figure) {
                     Some((_, value)) if condition.holds(*value) => return Ok(true),
                     Some(_) => {}
@@ -184,7 +177,7 @@ impl Breaker<'_> {
 
 impl Companion for Breaker<'_> {
     fn accompany(&mut self, watch: &Watch) {
-        let of = self.server.as_ref().map_or(1, Managed::count);
+        let of = self.request.server.as_ref().map_or(1, Managed::count);
         for fault in &self.faults.clone() {
             let mut happened = FaultResult {
                 what: fault.what,

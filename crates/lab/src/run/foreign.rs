@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
-use storebench_documents::{Catalog, Documents, Sampled};
+use storebench_documents::{Catalog, Sampled};
 use storebench_engine::store::{BatchBuf, CollectionId, ErrorKind, Op, OpKind, Request, SessionOptions, StoreError};
 use storebench_engine::{Ask, Caller, PhasePlan, RealClock, Stop};
 use storebench_results::SampledResult;
@@ -86,20 +86,16 @@ pub(super) fn sample(
 
 /// The fields whose values pages and queries use, without duplicates.
 fn wanted_fields(configuration: &Configuration, collection: usize) -> Vec<String> {
-    let mut fields: Vec<String> = Vec::new();
+    let mut fields = IndexSet::new();
     for recipe in configuration.operations().flat_map(PhasePlan::acts).filter(|of| of.label.collection == collection) {
         let used: Vec<&str> = match &recipe.ask {
             Ask::Page(field, _) => vec![field],
             Ask::Query(query) => query.parameters.fields().collect(),
             _ => Vec::new(),
         };
-        for field in used {
-            if !fields.iter().any(|known| known == field) {
-                fields.push(field.to_owned());
-            }
-        }
+        fields.extend(used.into_iter().map(str::to_owned));
     }
-    fields
+    fields.into_iter().collect()
 }
 
 /// A value that a page or a query can use. `field` may be a path (`a.b`).
@@ -152,10 +148,4 @@ fn read(
         Some(error) => Err(StoreError::Failed(format!("cannot read documents before the measurement: {error}"))),
         None => Ok(bodies),
     }
-}
-
-/// The name in the store of a collection that the study only reads, as far as results report it before the store is
-/// inspected.
-pub(super) fn name_in_store<'a>(study: &'a Study, documents: &Documents) -> Option<&'a str> {
-    study.collections.get(documents.name())?.existing.as_ref().map(|existing| existing.name.as_str())
 }

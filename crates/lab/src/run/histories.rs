@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use indexmap::IndexSet;
 use storebench_consistency::{
     ABSENT, Action, BUDGET, EARLIER, History, Operation, Staleness, UNKNOWN, Value, Verdict, judge, staleness,
 };
@@ -223,25 +224,12 @@ impl Start {
     }
 }
 
-/// Numbers for the values of a key.
-struct Numbers {
-    known: HashMap<String, Value>,
-    texts: Vec<String>,
-}
-
-impl Numbers {
-    fn of(&mut self, text: String) -> Value {
-        let Self { known, texts } = self;
-        *known.entry(text).or_insert_with_key(|text| {
-            texts.push(text.clone());
-            texts.len() as Value - 1
-        })
-    }
-}
+/// The texts of the values of a key. The position of each is its number.
+struct Numbers(IndexSet<String>);
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { known: HashMap::new(), texts: vec!["null".to_owned()] }
+        Self(IndexSet::from(["null".to_owned()]))
     }
 }
 
@@ -268,6 +256,10 @@ fn late(action: Action) -> Operation {
 }
 
 impl Numbers {
+    fn of(&mut self, text: String) -> Value {
+        self.0.insert_full(text).0 as Value
+    }
+
     fn operation(&mut self, of: &HistoryOperation, versions_above: u64) -> Operation {
         let mut version = |version: u64| self.of(text_of(version, versions_above));
         let action = match of.did {
@@ -318,7 +310,7 @@ fn of_key(group: &[HistoryOperation], start: &Start) -> (Value, Vec<Operation>, 
     let deletes = if was_there { 0 } else { nothing(group).min(late_deletes).min(LATE_DELETES) };
     operations.extend((0..deletes).map(|_| late(Action::Delete)));
     operations.extend(group.iter().map(|of| numbers.operation(of, versions_above)));
-    (initial, operations, numbers.texts)
+    (initial, operations, numbers.0.into_iter().collect())
 }
 
 /// The operations on one key before the first loss, between two, and after the last one. Each of these parts must be

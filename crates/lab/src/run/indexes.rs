@@ -2,7 +2,6 @@
 
 use storebench_engine::OwnIndex;
 use storebench_engine::store::{BuiltIndex, Prepare, StoreError};
-use storebench_results::human::{bytes, duration};
 use storebench_results::{IndexResult, RunResult};
 use storebench_study::workload::Study;
 
@@ -79,18 +78,12 @@ impl Session<'_> {
                 result.run.interrupted = true;
                 return Ok(());
             }
-            let built = self.build_index(configuration, index)?;
-            let build_ns = built.took.map(|took| took.as_nanos() as u64);
-            journal.note(format!(
-                "{}: index `{}` of `{}`: {}, {}",
-                configuration.name,
-                index.name,
-                index.of,
-                build_ns.map_or("already existed".to_owned(), |ns| format!("built in {}", duration(ns as f64))),
-                built.bytes.map_or("size unknown".to_owned(), |size| bytes(size as f64)),
-            ));
+            let BuiltIndex { took, bytes } = self.build_index(configuration, index)?;
             let (collection, name) = (index.of.clone(), index.name.clone());
-            result.trials[at].indexes.push(IndexResult { collection, name, build_ns, bytes: built.bytes });
+            let found = IndexResult { collection, name, build_ns: took.map(|took| took.as_nanos() as u64), bytes };
+            let (what, name, of) = (found.in_words(), &index.name, &index.of);
+            journal.note(format!("{}: index `{name}` of `{of}`: {what}", configuration.name));
+            result.trials[at].indexes.push(found);
         }
         self.parts.all_at("indexed", journal)?;
         // A driver may need to know of them.
@@ -98,10 +91,6 @@ impl Session<'_> {
             self.build_index(configuration, index)?;
         }
         Ok(())
-    }
-
-    pub(super) fn has_indexes(&self, configuration: &Configuration) -> bool {
-        configuration.indexes().is_ok_and(|all| !all.is_empty())
     }
 
     fn build_index(&self, configuration: &Configuration, index: &OwnIndex) -> Result<BuiltIndex, StoreError> {

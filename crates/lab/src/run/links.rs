@@ -47,14 +47,9 @@ impl Links {
         }
         let nodes = study.servers.iter().filter(|(_, spec)| spec.namespace).map(|(name, _)| name.as_str());
         let nodes: Vec<&str> = nodes.collect();
-        let network = match nodes.is_empty() {
-            true => None,
-            false => {
-                let made = Network::begin(leases, &nodes).map_err(|e| StoreError::NotSupported(e.to_string()))?;
-                Some(Arc::new(Mutex::new(made)))
-            }
-        };
-        Ok(Self { client: None, named: Arc::new(named), network })
+        let begin = || Network::begin(leases, &nodes).map_err(|e| StoreError::NotSupported(e.to_string()));
+        let network = (!nodes.is_empty()).then(begin).transpose()?;
+        Ok(Self { client: None, named: Arc::new(named), network: network.map(|made| Arc::new(Mutex::new(made))) })
     }
 
     fn network(&self) -> Option<MutexGuard<'_, Network>> {

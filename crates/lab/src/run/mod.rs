@@ -7,6 +7,7 @@ mod before_and_after;
 #[cfg(test)]
 mod configurations_tests;
 mod disk;
+mod documents;
 mod error;
 mod faults;
 mod foreign;
@@ -14,11 +15,14 @@ mod histories;
 #[cfg(test)]
 mod history_tests;
 mod indexes;
+mod inspect;
 mod ledgers;
 mod links;
+mod measure;
 mod observe;
 mod outage;
 mod parts;
+mod probes;
 mod queries;
 mod replays;
 mod request;

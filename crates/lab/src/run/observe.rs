@@ -130,7 +130,7 @@ impl Observer for Journal<'_> {
                 let mut line =
                     json!({ "event": "interval", "phase": phase, "number": number, "to_ns": to_ns, "ops": ops });
                 // There are many intervals, but few lost connections.
-                if !record.connections.is_quiet() {
+                if record.connections != SessionCounters::default() {
                     line["connections"] = connections(record.connections);
                 }
                 line

@@ -9,13 +9,13 @@ mod folder;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use storebench_engine::measure::{PhaseRecord, merged};
 use storebench_engine::store::StoreError;
-use storebench_engine::{Event, Observer, PhasePlan, ResolvedPhase, Stop};
+use storebench_engine::{Event, Observer, PhasePlan, ResolvedPhase, Stop, unix_now_ns};
 use storebench_study::Part;
 use storebench_study::workload::Study;
 
@@ -91,7 +91,7 @@ enum Message {
 /// This process's part of the run.
 #[derive(Debug)]
 pub(super) struct Parts {
-    part: Part,
+    pub(super) part: Part,
     agreement: Option<Agreement>,
     /// Without a meeting, when phases begin, in ns since 1970.
     starts: Vec<u64>,
@@ -100,12 +100,8 @@ pub(super) struct Parts {
     trial: u32,
     /// Whether the current trial has failed in any part and all parts know it.
     trial_failed: bool,
-    /// Why the other parts are no longer reachable.
-    alone: Option<String>,
-}
-
-fn unix_now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+    /// Why the other parts are no longer reachable. The run cannot continue then.
+    pub(super) alone: Option<String>,
 }
 
 impl Parts {
@@ -157,10 +153,6 @@ impl Parts {
         Ok(parts)
     }
 
-    pub(super) fn part(&self) -> Part {
-        self.part
-    }
-
     /// Whether this part prepares, compacts and removes the database. Only one part may do so.
     pub(super) fn leads(&self) -> bool {
         self.part.number == 1
@@ -169,11 +161,6 @@ impl Parts {
     /// Whether the run is divided into parts.
     pub(super) fn are_several(&self) -> bool {
         self.agreement.is_some()
-    }
-
-    /// Why the run cannot continue, if other parts are no longer reachable.
-    pub(super) fn alone(&self) -> Option<&str> {
-        self.alone.as_deref()
     }
 
     /// Whether the current trial has failed because of another part.

@@ -98,7 +98,8 @@ impl Session<'_> {
             self.build_indexes(configuration, at, result, journal)?;
         }
         let first_mix = study.phases.iter().position(|phase| phase.asks());
-        if self.stop.asked() || !(built && self.has_indexes(configuration) || first_mix == Some(position)) {
+        let indexed = built && configuration.indexes().is_ok_and(|all| !all.is_empty());
+        if self.stop.asked() || !(indexed || first_mix == Some(position)) {
             return Ok(());
         }
         // Some queries would write only if there are documents.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_documents::{Catalog, CatalogOptions, Frozen};
+use storebench_documents::{Catalog, CatalogOptions};
 use storebench_engine::store::{AnyStore, StoreError};
 use storebench_engine::{Fit, Lack, ResolvedPhase, StudyPart, Unsupported};
 use storebench_results::configurations::CONTROL;
@@ -51,24 +51,18 @@ pub struct Compiled {
     _scratch: Arc<tempfile::TempDir>,
 }
 
-/// Compiles the documents of a study. Relative paths in it start at `base_dir`; `frozen` holds the search results of an
-/// earlier run.
+/// Compiles the documents of a study. Relative paths in it start at `base_dir`.
 ///
 /// # Errors
 /// Fails if documents cannot be generated as described, or if there is no room for temporary files.
-pub fn compile_documents(
-    study: &Study,
-    scale: f64,
-    base_dir: &Path,
-    frozen: Option<&Frozen>,
-) -> Result<Compiled, LabError> {
+pub fn compile_documents(study: &Study, scale: f64, base_dir: &Path) -> Result<Compiled, LabError> {
     if !(scale.is_finite() && scale > 0.0) {
         return Err(LabError::BadInput(format!("a scale of {scale} makes no documents; use a number above 0")));
     }
     let scratch = tempfile::Builder::new().prefix("storebench-").tempdir().map_err(|e| {
         LabError::BadInput(format!("cannot create a temporary folder: {e}; set TMPDIR to a folder with space"))
     })?;
-    let options = CatalogOptions { seed: study.seed, scale, base_dir, scratch_dir: scratch.path(), frozen };
+    let options = CatalogOptions { seed: study.seed, scale, base_dir, scratch_dir: scratch.path() };
     let catalog = Catalog::compile(&study.collections, &options)?;
     Ok(Compiled { catalog: Arc::new(catalog), _scratch: Arc::new(scratch) })
 }

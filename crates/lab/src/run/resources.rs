@@ -41,17 +41,10 @@ const TELLS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether a phase writes for so long that its disk's idle activity is sampled before it.
 pub(super) fn writes_for_long(phase: &Phase, catalog: &Catalog) -> bool {
-    // As many as the fastest loads write in that time.
-    let documents = || {
-        phase
-            .load
-            .iter()
-            .filter_map(|name| catalog.find(name))
-            .map(|at| catalog.get(at).count())
-            .fold(0, u64::saturating_add)
-    };
     if phase.loads() {
-        return documents() >= 3_000_000;
+        let loaded = phase.load.iter().filter_map(|name| catalog.find(name)).map(|at| catalog.get(at).count());
+        // As many as the fastest loads write in that time.
+        return loaded.fold(0, u64::saturating_add) >= 3_000_000;
     }
     phase.duration.is_some_and(|span| span.0 >= LONG) && phase.operations_of_mix().any(|of| of.writes())
 }
@@ -140,21 +133,7 @@ impl Sampling {
         self.taken.samples.push(UseSample { at_ns, store, host, folder, disk, network, told });
         took
     }
-}
 
-/// The current metrics of an endpoint. Failures are counted.
-fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> EndpointSample {
-    match scrape(url, TELLS_WITHIN) {
-        Ok(samples) => Some(HostMetrics::of(&samples)),
-        Err(why) => {
-            *failed += 1;
-            message.get_or_insert(why);
-            None
-        }
-    }
-}
-
-impl Sampling {
     fn tree_of(&mut self, server: &Managed, port: Option<u16>) -> Option<Tree> {
         if let Some((tree, data)) = server.seen() {
             if let Some(data) = data
@@ -175,6 +154,18 @@ impl Sampling {
             self.listening = server_roots(&listeners(port));
         }
         (!self.listening.is_empty()).then(|| Tree::of(&self.listening))
+    }
+}
+
+/// The current metrics of an endpoint. Failures are counted.
+fn ask((url, failed, message): &mut (String, u64, Option<String>)) -> EndpointSample {
+    match scrape(url, TELLS_WITHIN) {
+        Ok(samples) => Some(HostMetrics::of(&samples)),
+        Err(why) => {
+            *failed += 1;
+            message.get_or_insert(why);
+            None
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use storebench_results::configurations::{configuration_of, is_whole};
+use storebench_results::configurations::is_whole;
 use storebench_results::environment::Environment;
 use storebench_results::plan::Plan;
 use storebench_results::{RunInfo, TrialResult, read_run};
 
 use super::error::LabError;
+use super::runner::Configuration;
 
 /// What an earlier process left of a run.
 pub(super) struct Before {
@@ -28,7 +29,7 @@ pub(super) fn open(
     now: &RunInfo,
     plan: &Plan,
     here: &Environment,
-    versions: &[(&str, &str)],
+    configurations: &[Configuration],
 ) -> Result<Before, LabError> {
     let found = read_run(folder)?;
     let refuse = |what: String| LabError::BadInput(format!("--resume {}: {what}", folder.display()));
@@ -55,7 +56,7 @@ pub(super) fn open(
         )));
     }
     let phases_of = |trial: &TrialResult| {
-        let wanted = plan.phases_of(configuration_of(trial)).filter(|p| !(trial.database_kept && p.loads)).count();
+        let wanted = plan.phases_of(trial.configuration.as_str()).filter(|p| !(trial.database_kept && p.loads)).count();
         trial.phases.len() >= wanted
     };
     let trials: Vec<TrialResult> =
@@ -64,10 +65,8 @@ pub(super) fn open(
         return Err(refuse("all trials are complete; there is nothing left to run".into()));
     }
     let version = |trial: &TrialResult| {
-        let now = versions
-            .iter()
-            .find(|(configuration, _)| *configuration == configuration_of(trial))
-            .map_or("", |(_, version)| *version);
+        let now = configurations.iter().find(|of| of.name == trial.configuration);
+        let now = now.map_or("", |of| &of.description.version);
         (now != trial.version && !now.is_empty())
             .then(|| format!("version of `{}` was {} and is now {now}", trial.store, trial.version))
     };

@@ -2,23 +2,16 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use storebench_documents::{Catalog, Compression, Documents};
 use storebench_engine::ledger::version_at;
-use storebench_engine::store::{
-    AnyStore, Capabilities, Description, Namespace, OpKind, Persisted, Prepare, StoreError, copied, first_answer,
-    place_of,
-};
-use storebench_engine::{Calibrated, Observer, OwnIndex, PhasePlan, RealClock, ResolvedPhase, Stop, Written};
-use storebench_machine::{Processors, folder_use};
+use storebench_engine::store::{AnyStore, Capabilities, Description, Persisted, Prepare, StoreError};
+use storebench_engine::{Observer, OwnIndex, PhasePlan, RealClock, ResolvedPhase, Stop, Written, unix_now_ns};
 use storebench_results::answer::widths;
 use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
-use storebench_results::environment::Environment;
 use storebench_results::exit;
 use storebench_results::human::{count, percent};
 use storebench_results::plan::{Plan, PlannedTrial};
@@ -26,32 +19,21 @@ use storebench_results::validity::{PREPARE, exit_code};
 use storebench_results::{
     CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
 };
-use storebench_study::Part;
-use storebench_study::workload::{Body, Claim, Collection, FIRST_LOOK, Phase, Study};
+use storebench_study::workload::{Claim, FIRST_LOOK, Phase, Study};
 
+use super::documents::{describe_all, distinct};
 use super::error::LabError;
-use super::foreign::{self, Foreign};
-use super::ledgers::ledger_fits;
+use super::foreign::Foreign;
+use super::inspect::{enough, looked_at, time_syncs};
 use super::observe::Journal;
 use super::parts::Parts;
 use super::replays::Replayed;
-use super::request::{ConfigurationRequest, PrepareMode, RunRequest};
+use super::request::{ConfigurationRequest, RunRequest};
 use super::resume;
-use super::servers::Managed;
 use super::transfers::{Files, write_files};
 use crate::environment::this_machine;
-use crate::plan::{Outline, load_key, plan_run};
-use crate::space::{
-    Need, OPEN_FILES_OF_A_WORKER, OPEN_FILES_OF_ITSELF, check_open_files, check_space, check_time, free_at,
-    open_files_limit,
-};
-use crate::sync::sync_times;
+use crate::plan::{Outline, plan_run};
 use crate::wall;
-
-/// Size of the documents that are compressed page by page and one by one to measure compressibility, in bytes.
-const COMPRESSION_SAMPLE_BYTES: u64 = 4 << 20;
-/// Size of the documents that are compressed with a long window, to find distant repetitions, in bytes.
-const LONG_WINDOW_BYTES: u64 = 16 << 20;
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -101,7 +83,7 @@ impl Configuration {
     }
 
     /// Where its data is, if that is known: of an embedded store, or of a server that the run starts.
-    fn data(&self) -> Vec<PathBuf> {
+    pub(super) fn data(&self) -> Vec<PathBuf> {
         match self.data_folder() {
             Some(folder) => vec![folder],
             None => self.store.paths(),
@@ -114,7 +96,7 @@ impl Configuration {
     }
 
     /// Whether it promises for some phase that writes that they are synced to disk.
-    fn syncs(&self) -> bool {
+    pub(super) fn syncs(&self) -> bool {
         let writes =
             |phase: &Phase| phase.loads() || phase.trace.is_some() || phase.operations_of_mix().any(|of| of.writes());
         let mut phases = self.study().phases.iter().zip(&self.plans);
@@ -143,8 +125,7 @@ impl Configuration {
         if !(kept || self.kept) {
             return Cow::Borrowed(plan);
         }
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        Cow::Owned(PhasePlan { versions_above: version_at(now_ms), ..plan.clone() })
+        Cow::Owned(PhasePlan { versions_above: version_at(unix_now_ns() / 1_000_000), ..plan.clone() })
     }
 }
 
@@ -155,9 +136,9 @@ pub(super) struct Session<'a> {
     pub(super) stop: Arc<Stop>,
     /// The documents, by configuration.
     pub(super) documents: Vec<Vec<CollectionResult>>,
-    /// The cost of the client itself, by configuration and phase. Measured when an embedded store first reaches the
-    /// phase.
-    pub(super) calibrated: BTreeMap<(usize, usize), Calibrated>,
+    /// The client's own CPU time per operation of each label, in ns, by configuration and phase. Measured when an
+    /// embedded store first reaches the phase.
+    pub(super) calibrated: BTreeMap<(usize, usize), Vec<f64>>,
     /// The catalog of a store whose documents Storebench did not make, by load key.
     pub(super) foreign: BTreeMap<String, Foreign>,
     /// What the phases of the current trial have written.
@@ -216,7 +197,8 @@ fn run_with(
         ));
     }
     let configurations = looked_at(request)?;
-    let plan = plan_of(&request.study, &configurations);
+    let outlines = configurations.iter().map(|of| Outline { request: &of.request, description: &of.description });
+    let plan = plan_run(&request.study, &outlines.collect::<Vec<_>>());
     let mut parts = Parts::of(request.part.as_ref(), &request.study, &configurations, plan.trials.len(), &stop)
         .map_err(LabError::BadInput)?;
     if request.remove_after && parts.are_several() {
@@ -241,11 +223,7 @@ fn run_with(
     paths.retain(|path| known.insert(path.clone()));
     let mut environment = this_machine(&paths);
     let before = match &request.resume {
-        Some(path) => {
-            let versions: Vec<(&str, &str)> =
-                configurations.iter().map(|a| (a.name.as_str(), a.description.version.as_str())).collect();
-            Some(resume::open(path, &info(None), &plan, &environment, &versions)?)
-        }
+        Some(path) => Some(resume::open(path, &info(None), &plan, &environment, &configurations)?),
         None => None,
     };
     if !request.anyway {
@@ -259,7 +237,7 @@ fn run_with(
             Some(RunFolder::reopen(path, &kept, secrets.clone())?)
         }
         (None, Some(runs_dir)) if parts.are_several() => {
-            Some(RunFolder::create_part(runs_dir, parts.part(), secrets.clone())?)
+            Some(RunFolder::create_part(runs_dir, parts.part, secrets.clone())?)
         }
         (None, Some(runs_dir)) => Some(RunFolder::create(runs_dir, &request.name, secrets.clone())?),
         (None, None) => None,
@@ -333,7 +311,7 @@ fn run_with(
         if stop.asked() {
             result.run.interrupted = true;
         }
-        if let Some(why) = session.parts.alone() {
+        if let Some(why) = &session.parts.alone {
             journal.note(format!("no further trial: {why}"));
             break;
         }
@@ -408,211 +386,6 @@ pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result
     journal.keep(|folder| folder.write_result(result));
 }
 
-/// All configurations. Each server runs only while its store is inspected, because servers would disturb each other.
-fn looked_at(request: &RunRequest) -> Result<Vec<Configuration>, LabError> {
-    let mut running: Option<(Managed, String)> = None;
-    let stop = |running: &mut Option<(Managed, String)>| match running.take() {
-        Some((server, store)) => server.stop().map_err(|source| LabError::Store { store, source }),
-        None => Ok(()),
-    };
-    let mut configurations = Vec::new();
-    for (position, of) in request.configurations.iter().enumerate() {
-        if let Some(server) = &of.server
-            && !running.as_ref().is_some_and(|(running, _)| running.is(server))
-        {
-            stop(&mut running)?;
-            let store = of.store_name.clone();
-            server.start(&*of.store).map_err(|source| LabError::Store { store: store.clone(), source })?;
-            running = Some((server.clone(), store));
-        }
-        configurations.push(configuration(position, of, request)?);
-    }
-    stop(&mut running)?;
-    Ok(configurations)
-}
-
-/// The plan of configurations that have been inspected.
-fn plan_of(study: &Study, configurations: &[Configuration]) -> Plan {
-    let outlines: Vec<Outline<'_>> = configurations
-        .iter()
-        .map(|configuration| Outline { request: &configuration.request, description: &configuration.description })
-        .collect();
-    plan_run(study, &outlines)
-}
-
-/// Refuses a plan that does not fit on the disks, or that takes too long.
-fn enough(configurations: &[Configuration], plan: &Plan) -> Result<(), LabError> {
-    check_time(plan.estimate.least_s).map_err(LabError::BadInput)?;
-    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
-    for configuration in configurations {
-        let data = configuration.data().into_iter().next();
-        let planned = plan.configurations.iter().find(|planned| {
-            planned.configuration == configuration.name && planned.store == configuration.request.store_name
-        });
-        let (Some(path), Some(planned)) = (data, planned) else { continue };
-        // The trials first remove this data, so its space is available.
-        let there = if configuration.prepare == Prepare::Fresh {
-            folder_use(&configuration.store.paths()).disk_bytes
-        } else {
-            0
-        };
-        let bytes = planned.estimate.disk_bytes.saturating_sub(there);
-        let what = format!("the database of store `{}`", configuration.request.store_name);
-        let need = needs.entry(&configuration.location).or_insert(Need { what, path, bytes });
-        need.bytes = need.bytes.max(bytes);
-    }
-    let mut needs: Vec<Need> = needs.into_values().collect();
-    let (what, path) = ("files of copies".to_owned(), std::env::temp_dir());
-    needs.push(Need { what, path, bytes: plan.estimate.files_bytes });
-    check_space(&needs, &free_at).map_err(LabError::BadInput)
-}
-
-/// Measures how long a sync takes where a store promises that its writes are synced.
-fn time_syncs(configurations: &[Configuration], environment: &mut Environment) {
-    for configuration in configurations.iter().filter(|configuration| configuration.syncs()) {
-        let served = configuration.data_folder().is_some();
-        for path in configuration.data() {
-            // Some servers refuse to start in a folder with files of others.
-            if served && beside(&path) == path {
-                continue;
-            }
-            let shown = path.display().to_string();
-            for disk in environment.disks.iter_mut().filter(|disk| disk.path == shown && disk.sync_p50_ns.is_none()) {
-                // Where nothing can be written, the load fails and says so.
-                disk.sync_p50_ns = sync_times(beside(&path)).ok().map(|times| times[times.len() / 2]);
-            }
-        }
-    }
-}
-
-/// The folder that contains a store, if it is on the same file system: nothing is written into a store's own folder.
-fn beside(store: &Path) -> &Path {
-    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    let parent = store.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-    match parent {
-        Some(parent) if device(store).is_none_or(|of| Some(of) == device(parent)) => parent,
-        _ => store,
-    }
-}
-
-/// Inspects a store and checks that it can do what is requested. Changes nothing.
-fn configuration(position: usize, request: &ConfigurationRequest, run: &RunRequest) -> Result<Configuration, LabError> {
-    let (mode, part) = (run.prepare, run.part.as_ref().map_or(Part::WHOLE, |of| of.part));
-    let (name, store) = (&request.store_name, &request.store);
-    let documents = request.documents.catalog.iter().map(Documents::count).sum();
-    ledger_fits(&request.study, documents, this_machine(&[]).memory_available_bytes)?;
-    let refused = |source| LabError::Store { store: name.clone(), source };
-    // Inspect first: only then is it known what a server can guarantee.
-    let longest = request.study.phases.iter().map(|phase| phase.timeout.0).max();
-    let found = first_answer(store, longest.unwrap_or_default()).and_then(|()| store.inspect()).map_err(refused)?;
-    let capabilities = store.capabilities();
-    let mut fitted = request.clone();
-    let phases = fitted.fit(run.unsupported).map_err(refused)?;
-    let request = &fitted;
-    let plans = phases
-        .into_iter()
-        .map(|resolved| match resolved {
-            ResolvedPhase::Operations(plan) => {
-                plan.of_part(part)?.pinned_to(Processors::in_order).map(ResolvedPhase::Operations)
-            }
-            copy => Ok(copy),
-        })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(refused)?;
-    enough_open_files(store, &capabilities, &plans)?;
-    let mut description = store.describe();
-    // Show the store's own address. The link's address differs in each run.
-    description.url = request.links.shown(&description.url);
-    // Then anything that a later trial finds was written by an earlier one.
-    let nothing_there = matches!(found, Namespace::Absent) && matches!(mode, PrepareMode::Fresh | PrepareMode::Discard);
-    let prepare = match (found, mode) {
-        (Namespace::Absent, _) if request.study.reads_only() => {
-            return Err(LabError::BadInput(format!(
-                "store `{name}`: there is nothing at {}, but the study reads existing documents (`existing`); correct \
-                 the URL",
-                description.url
-            )));
-        }
-        _ if request.study.reads_only() => Prepare::ReadOnly,
-        (Namespace::Foreign(_) | Namespace::Copied(_), PrepareMode::IntoExisting | PrepareMode::KeepIntoExisting) => {
-            Prepare::IntoExisting
-        }
-        (Namespace::Copied(what), PrepareMode::Fresh | PrepareMode::Keep) => {
-            let text = format!("{} {}", description.url, copied(&what, "another place"));
-            return Err(refused(StoreError::NotOurs(text)));
-        }
-        (Namespace::Copied(_), PrepareMode::Discard) if !loads(&request.study) => {
-            return Err(LabError::BadInput(format!(
-                "store `{name}`: --discard-existing would delete what is at {}, but this run does not load documents \
-                 to replace it; omit the flag, or run a study that loads documents",
-                description.url
-            )));
-        }
-        (Namespace::Copied(_), PrepareMode::Discard) => Prepare::Discard,
-        (Namespace::Foreign(what), PrepareMode::Keep) => {
-            return Err(refused(StoreError::NotOurs(format!(
-                "{} holds {what}, which Storebench did not make; nothing was touched. To measure documents that \
-                 Storebench wrote beside it, add --into-existing as well, which keeps both",
-                description.url
-            ))));
-        }
-        (Namespace::Foreign(what), PrepareMode::Fresh | PrepareMode::Discard) => {
-            return Err(refused(StoreError::NotOurs(format!(
-                "{} holds {what}, which Storebench did not make; nothing was touched. Use another place, or add \
-                 --into-existing to write beside it",
-                description.url
-            ))));
-        }
-        (Namespace::Absent, mode) if needs_documents(&request.study, &request.documents.catalog, mode) => {
-            return Err(LabError::BadInput(format!(
-                "store `{name}`: {} holds no documents, and this run does not load any; run the study without --keep, \
-                 run bench without --no-load, or add a phase with `load`",
-                description.url
-            )));
-        }
-        _ if nothing_there => Prepare::Fresh,
-        (_, mode) if mode.keeps() || !loads(&request.study) => Prepare::Keep,
-        _ => Prepare::Fresh,
-    };
-    let kept = mode.keeps() || !loads(&request.study) && !nothing_there;
-    Ok(Configuration {
-        position,
-        name: request.name(),
-        request: request.clone(),
-        store: Arc::clone(store),
-        location: place_of(store, &description.url),
-        load_key: load_key(request, &description),
-        description,
-        capabilities,
-        plans,
-        prepare,
-        kept,
-    })
-}
-
-/// Refuses phases that would open more files than this process may.
-fn enough_open_files(
-    store: &Arc<dyn AnyStore>,
-    capabilities: &Capabilities,
-    plans: &[ResolvedPhase],
-) -> Result<(), LabError> {
-    let of_session = match (capabilities.embedded, store.paths().is_empty()) {
-        (true, true) => 0,
-        // The database, its log and its index.
-        (true, false) => 3,
-        (false, _) => 1,
-    };
-    for plan in plans.iter().filter_map(ResolvedPhase::operations) {
-        let workers = u64::from(plan.phase.workers);
-        let each = u64::from(plan.phase.connections) * of_session + OPEN_FILES_OF_A_WORKER;
-        let fewer = format!(", or use fewer workers or connections (--set phases.{}.connections=1)", plan.phase.name);
-        let what = format!("phase `{}`", plan.phase.name);
-        check_open_files(&what, OPEN_FILES_OF_ITSELF + workers * each, open_files_limit(), &fewer)
-            .map_err(LabError::BadInput)?;
-    }
-    Ok(())
-}
-
 /// What the parts of a run have in common.
 fn identity(run: &RunInfo, plan: &Plan) -> String {
     let RunInfo { study, overrides, seed, scale, storebench_version, storebench_commit, frozen, .. } = run;
@@ -629,22 +402,6 @@ fn identity(run: &RunInfo, plan: &Plan) -> String {
         left_out
     ])
     .to_string()
-}
-
-/// Whether the study itself loads documents.
-pub(super) fn loads(study: &Study) -> bool {
-    study.phases.iter().any(|p| p.loads())
-}
-
-/// Whether the study would have no documents to work on: it loads none and reads some. Its own inserts make up for
-/// that, unless existing documents must be kept.
-fn needs_documents(study: &Study, catalog: &Catalog, mode: PrepareMode) -> bool {
-    let all = study.phases.iter().flat_map(|phase| phase.operations_of_mix());
-    let traced = catalog.iter().filter_map(|documents| documents.trace()).flat_map(|trace| trace.kinds()).map(Some);
-    let ops: Vec<_> = all.map(|of| of.single()).filter(|op| *op != Some(OpKind::Transaction)).chain(traced).collect();
-    let makes = |op: &Option<OpKind>| matches!(op, Some(OpKind::Insert | OpKind::Upsert | OpKind::Counter));
-    let (any_makes, all_make) = (ops.iter().any(makes), ops.iter().all(makes));
-    !loads(study) && if mode.keeps() { !all_make } else { !any_makes }
 }
 
 fn run_info(
@@ -676,82 +433,4 @@ fn run_info(
         parts: None,
         folder: folder.map(|f| f.display().to_string()),
     }
-}
-
-/// The documents of every configuration. Compressibility is measured once for each definition.
-fn describe_all(configurations: &[Configuration]) -> Vec<Vec<CollectionResult>> {
-    let mut measured: BTreeMap<String, Option<Compression>> = BTreeMap::new();
-    configurations
-        .iter()
-        .map(|configuration| {
-            configuration.request.documents.catalog.iter().map(|d| describe(configuration, d, &mut measured)).collect()
-        })
-        .collect()
-}
-
-/// The documents of all configurations, without duplicates.
-fn distinct(configurations: &[Configuration], documents: &[Vec<CollectionResult>]) -> Vec<CollectionResult> {
-    let mut out: Vec<(CollectionResult, Vec<String>)> = Vec::new();
-    for (configuration, of_configuration) in configurations.iter().zip(documents) {
-        for made in of_configuration {
-            match out.iter_mut().find(|(known, _)| known == made) {
-                Some((_, known)) if known.contains(&configuration.name) => {}
-                Some((_, known)) => known.push(configuration.name.clone()),
-                None => out.push((made.clone(), vec![configuration.name.clone()])),
-            }
-        }
-    }
-    let first = documents.first().map_or(&[][..], Vec::as_slice);
-    let position = |made: &CollectionResult| first.iter().position(|c| c.collection == made.collection);
-    out.sort_by_key(|(made, _)| position(made));
-    let names: BTreeSet<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();
-    let whole = |of: Vec<String>| if of.len() == names.len() { Vec::new() } else { of };
-    out.into_iter().map(|(made, of)| CollectionResult { configurations: whole(of), ..made }).collect()
-}
-
-fn describe(
-    configuration: &Configuration,
-    documents: &Documents,
-    measured: &mut BTreeMap<String, Option<Compression>>,
-) -> CollectionResult {
-    let study = configuration.study();
-    let of = study.collections.get(documents.name());
-    let measure = || {
-        (documents.body() != Body::Counter && documents.count() > 0)
-            .then(|| documents.measure_compression(COMPRESSION_SAMPLE_BYTES, LONG_WINDOW_BYTES))
-    };
-    // Without the number of documents: a larger scale produces more of the same.
-    let definition = of.map(|c| Collection { count: None, ..c.clone() });
-    let key = serde_json::to_string(&(documents.name(), definition, study.seed)).unwrap_or_default();
-    CollectionResult {
-        collection: documents.name().to_owned(),
-        configurations: Vec::new(),
-        count: documents.count(),
-        mean_bytes: documents.mean_bytes(),
-        existing: foreign::name_in_store(study, documents).map(str::to_owned),
-        own: of.is_some_and(|c| c.from.is_some()),
-        body: documents.body().name().to_owned(),
-        skipped_lines: documents.skipped_lines(),
-        compress_to: of.and_then(|c| c.compress_to),
-        compression: measured.entry(key).or_insert_with(measure).clone(),
-        sample: of.filter(|c| c.from.is_none() && c.existing.is_none()).and_then(|_| sample(documents)),
-    }
-}
-
-/// Maximum length of a sample document, in characters.
-const SAMPLE_CHARS: usize = 400;
-
-/// The first document as text, truncated if it is long.
-fn sample(documents: &Documents) -> Option<String> {
-    if documents.body() != Body::Json || documents.count() == 0 {
-        return None;
-    }
-    let mut body = Vec::new();
-    documents.write_document(0, 0, &mut body);
-    let text = String::from_utf8(body).ok()?;
-    let mut cut: String = text.chars().take(SAMPLE_CHARS).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    Some(cut)
 }

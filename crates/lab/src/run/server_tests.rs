@@ -154,7 +154,7 @@ fn request(text: &str, server: &Server, runs_dir: Option<&Path>) -> RunRequest {
     let text = text.replace("TYPED", TYPED);
     let study = Study::parse(&text, Path::new("books.toml"), &[]).unwrap();
     let store: Arc<dyn AnyStore> = Arc::new(server.clone());
-    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new(".")).unwrap();
     RunRequest {
         name: "books".into(),
         configurations: ConfigurationRequest::of_stores(&study, &documents, 1.0, [("here".to_owned(), store)]),

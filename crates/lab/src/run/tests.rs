@@ -49,7 +49,7 @@ duration = "300ms"
 
 pub(super) fn request(text: &str, stores: Vec<(&str, Arc<dyn AnyStore>)>, runs_dir: Option<&Path>) -> RunRequest {
     let study = Study::parse(text, Path::new("books.toml"), &[]).unwrap();
-    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new(".")).unwrap();
     RunRequest {
         name: "books".into(),
         configurations: ConfigurationRequest::of_stores(
@@ -518,6 +518,6 @@ fn a_folder_that_fails_on_the_way_costs_the_folder_not_the_measurement() {
 fn a_scale_that_makes_no_sense_is_refused() {
     let study = Study::parse(STUDY, Path::new("books.toml"), &[]).unwrap();
     for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert_eq!(compile_documents(&study, scale, Path::new("."), None).unwrap_err().exit_code(), 2);
+        assert_eq!(compile_documents(&study, scale, Path::new(".")).unwrap_err().exit_code(), 2);
     }
 }

@@ -67,16 +67,16 @@ impl Transfers for ByHand {
         let mut caller = Caller::open(
             &**request.store,
             &SessionOptions {
-                durability: request.durability,
+                durability: request.copy.guarantees.durability,
                 consistency: request.store.capabilities().default_consistency(),
-                timeout: request.timeout,
-                in_flight: request.in_flight,
+                timeout: request.copy.timeout.0,
+                in_flight: request.copy.in_flight,
                 clock: Arc::new(RealClock::new()),
                 phase_start: PhaseStart::new(),
             },
         )?;
         let all = request.documents.count();
-        let documents = match request.direction {
+        let documents = match request.copy.direction {
             CopyDirection::In => {
                 self.files_read.fetch_add(1, Ordering::Relaxed);
                 assert_eq!(std::fs::read_to_string(request.files.join("all")).unwrap(), all.to_string());
@@ -99,7 +99,7 @@ impl Transfers for ByHand {
                 found - self.lost_out
             }
         };
-        self.copies.lock().unwrap().push(request.direction);
+        self.copies.lock().unwrap().push(request.copy.direction);
         progress(TransferProgress { documents, bytes: 0 });
         let mut record = copy_record();
         let label = |kind| Label { name: "any".into(), kind, collection: 0, batch: 7 };
@@ -112,15 +112,16 @@ impl Transfers for ByHand {
             op.bytes_read = 10 * records;
         }
         record.total.ops[1].succeeded = 3;
-        let tasks = TasksResult { asked: request.tasks, at_once: 2, parts: request.parts.into() };
+        let (asked, parts) = (request.copy.copy_tasks(), request.copy.copy_parts().into());
+        let tasks = TasksResult { asked, at_once: 2, parts };
         let first_reject = (self.rejected > 0).then(|| "line 7: too large".to_owned());
-        Ok(Transferred { record, tasks, documents, bytes: 0, rejected: self.rejected, first_reject, lost: None })
+        Ok(Transferred { record, tasks, documents, rejected: self.rejected, first_reject, lost: None })
     }
 }
 
 fn request(text: &str, transfers: Option<Arc<dyn Transfers>>) -> RunRequest {
     let study = Study::parse(text, Path::new("texts.toml"), &[]).unwrap();
-    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new(".")).unwrap();
     let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
     RunRequest {
         name: "texts".into(),

@@ -12,12 +12,13 @@ use storebench_documents::{Catalog, Documents};
 use storebench_engine::measure::{
     Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
 };
-use storebench_engine::store::{AnyStore, CollectionId, Durability, OpKind, SessionCounters, StoreError};
+use storebench_engine::store::{AnyStore, CollectionId, OpKind, SessionCounters, StoreError};
 use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
 use storebench_results::human::count;
 use storebench_results::plan::PlannedTrial;
 use storebench_results::{Pass, PhaseResult, TasksResult, gather_phase, judge_limits};
 use storebench_study::workload::{CopyDirection, does};
+use tempfile::TempDir;
 
 use super::error::LabError;
 use super::observe::Journal;
@@ -50,8 +51,8 @@ pub trait Transfers: Send + Sync {
 /// One copy between a prepared store and files.
 #[derive(Clone)]
 pub struct TransferRequest<'a> {
-    /// The direction.
-    pub direction: CopyDirection,
+    /// The phase.
+    pub copy: &'a CopyPlan,
     /// The store, prepared with the study's collections.
     pub store: &'a Arc<dyn AnyStore>,
     /// The collection's place in the study.
@@ -62,20 +63,6 @@ pub struct TransferRequest<'a> {
     pub files: &'a Path,
     /// An empty folder for other output of the copy.
     pub scratch: &'a Path,
-    /// Number of parts that run at once.
-    pub tasks: u32,
-    /// Number of parts that the work is split into.
-    pub parts: u32,
-    /// Into the store: maximum number of documents in a request; `None` for the default of copies.
-    pub batch: Option<u32>,
-    /// Into the store: requests in flight per task connection.
-    pub in_flight: u32,
-    /// What acknowledged writes survive.
-    pub durability: Durability,
-    /// Timeout of one attempt of a request.
-    pub timeout: Duration,
-    /// Out of the store: the view whose rows are read.
-    pub view: Option<&'a str>,
     /// Length of a measurement interval.
     pub interval: Duration,
     /// Ends the copy.
@@ -100,8 +87,6 @@ pub struct Transferred {
     pub tasks: TasksResult,
     /// Documents written and acknowledged.
     pub documents: u64,
-    /// Their bytes, keys included.
-    pub bytes: u64,
     /// Documents that did not arrive.
     pub rejected: u64,
     /// The position of the first of them, and the reason.
@@ -111,14 +96,7 @@ pub struct Transferred {
 }
 
 /// The files that copies read, by catalog and collection. Removed when this value is dropped.
-#[derive(Default)]
-pub(super) struct Files(BTreeMap<(*const Catalog, usize), tempfile::TempDir>);
-
-impl Files {
-    fn folder(&self, catalog: &Arc<Catalog>, collection: usize) -> Option<&Path> {
-        self.0.get(&(Arc::as_ptr(catalog), collection)).map(tempfile::TempDir::path)
-    }
-}
+pub(super) type Files = BTreeMap<(*const Catalog, usize), TempDir>;
 
 /// Writes the files that phases of a run read. Touches no store.
 ///
@@ -130,7 +108,7 @@ pub(super) fn write_files(
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<Files, LabError> {
-    let mut files = Files::default();
+    let mut files = Files::new();
     let copies = || {
         configurations.iter().flat_map(|configuration| {
             configuration.plans.iter().filter_map(move |plan| Some((configuration, plan.copy()?)))
@@ -158,12 +136,12 @@ pub(super) fn write_files(
         let folder = scratch().map_err(|error| LabError::BadInput(error.to_string()))?;
         let written = transfers.write_files(documents, folder.path(), files_for(common), stop);
         written.map_err(|error| LabError::BadInput(format!("cannot write the files to copy from: {error}")))?;
-        files.0.insert(key, folder);
+        files.insert(key, folder);
     }
     Ok(files)
 }
 
-fn scratch() -> Result<tempfile::TempDir, StoreError> {
+fn scratch() -> Result<TempDir, StoreError> {
     let made = tempfile::Builder::new().prefix("storebench-copy-").tempdir();
     made.map_err(|e| {
         StoreError::Failed(format!("cannot create a temporary folder: {e}; set TMPDIR to a folder with space"))
@@ -246,24 +224,17 @@ impl Session<'_> {
         // Removed after the phase is saved. A copy out of the store fills `out`.
         let (out, scratch) = (scratch()?, scratch()?);
         let files = match copy.direction {
-            CopyDirection::In => self.files.folder(catalog, collection),
+            CopyDirection::In => self.files.get(&(Arc::as_ptr(catalog), collection)).map(TempDir::path),
             CopyDirection::Out => Some(out.path()),
         };
         let files = files.ok_or_else(|| StoreError::Failed("there are no files to copy from".to_owned()))?;
         let request = TransferRequest {
-            direction: copy.direction,
+            copy,
             store: &configuration.store,
             collection: CollectionId(u16::try_from(collection).unwrap_or(u16::MAX)),
             documents,
             files,
             scratch: scratch.path(),
-            tasks: copy.copy_tasks(),
-            parts: copy.copy_parts(),
-            batch: copy.batch,
-            in_flight: copy.in_flight,
-            durability: copy.guarantees.durability,
-            timeout: copy.timeout.0,
-            view: copy.view.as_deref(),
             interval: self.request.interval,
             stop: &self.stop,
         };
@@ -281,7 +252,7 @@ impl Session<'_> {
             told.interval(&copy.name, now, at_ns, self.request.interval, journal);
         });
         let store_stats = stats.map(Asking::finish).unwrap_or_default();
-        let Transferred { record, tasks, documents: moved, bytes: _, rejected, first_reject, lost } = ended?;
+        let Transferred { record, tasks, documents: moved, rejected, first_reject, lost } = ended?;
         let mut record = as_phase(record, copy);
         record.store_stats = store_stats;
         record.distinct_keys = vec![(collection, moved)];
@@ -298,8 +269,8 @@ impl Session<'_> {
         journal.keep(|folder| {
             folder.add_phase(planned.trial, &configuration.request.store_name, Pass::Measured, &record, [])
         });
-        let documents = self.documents.get(configuration.position).map_or(&[][..], Vec::as_slice);
-        let mut found = gather_phase(&record, documents, &configuration.capabilities, None);
+        let mut found =
+            gather_phase(&record, &self.documents[configuration.position], &configuration.capabilities, None);
         found.durability.asked = copy.guarantees.durability_asked_in_words();
         found.limits = judge_limits(&record, &configuration.study().limits);
         found.tasks = Some(tasks);

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use storebench_documents::keys::Rng;
-use storebench_documents::schedule::{Arrival, Arrivals, Rate};
+use storebench_documents::schedule::{Arrivals, Rate};
 use storebench_study::units::Span;
+use storebench_study::workload::ArrivalSpec;
 
 use super::*;
 
@@ -262,7 +263,7 @@ const CAPACITY_PER_S: f64 = 4_000.0;
 
 /// The p99 response time, in ns, of a store that serves 4 operations at once, 1 ms each. Operations start in scheduled
 /// order, each when the one four before it has ended. All take equally long, so none overtakes another.
-fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
+fn p99_ns(rate: f64, arrival: ArrivalSpec, seed: u64, operations: usize) -> u64 {
     let mut scheduled = Arrivals::new(&Rate::Constant(rate), arrival, 0, 1, seed).unwrap();
     let mut free_ns = [0u64; CONCURRENCY];
     let mut times: Vec<u64> = (0..operations)
@@ -281,7 +282,7 @@ fn p99_ns(rate: f64, arrival: Arrival, seed: u64, operations: usize) -> u64 {
 fn under_constant_arrivals_the_capacity_is_found() {
     // A D/D/4 queue: up to the capacity, no operation waits; beyond it, a probe of 10 s ends with a long queue.
     let found = run(&spec(100.0, 100_000.0, 0.05, 1), |rate, _| {
-        p99_ns(rate, Arrival::Constant, 0, (10.0 * rate) as usize) < 5_000_000
+        p99_ns(rate, ArrivalSpec::Constant, 0, (10.0 * rate) as usize) < 5_000_000
     });
     let (rate, high) = (found.rate.unwrap(), found.fails_at.unwrap());
     assert!((CAPACITY_PER_S / 1.05..=CAPACITY_PER_S).contains(&rate), "{found:?}");
@@ -295,7 +296,7 @@ fn under_poisson_arrivals_it_agrees_with_a_long_simulation() {
     let (mut low, mut high) = (2_000.0f64, CAPACITY_PER_S);
     while high / low > 1.002 {
         let rate = (low * high).sqrt();
-        let holds = p99_ns(rate, Arrival::Poisson, 1, 1_000_000) < LIMIT_NS;
+        let holds = p99_ns(rate, ArrivalSpec::Poisson, 1, 1_000_000) < LIMIT_NS;
         *(if holds { &mut low } else { &mut high }) = rate;
     }
     // Under Poisson arrivals operations queue in the client, so the limit is reached below the capacity, unlike in a
@@ -303,7 +304,7 @@ fn under_poisson_arrivals_it_agrees_with_a_long_simulation() {
     assert!(low > 0.8 * CAPACITY_PER_S && high < 0.99 * CAPACITY_PER_S, "{low}");
     for seed in 0..4 {
         let found = run(&spec(100.0, 100_000.0, 0.03, 1), |rate, n| {
-            p99_ns(rate, Arrival::Poisson, 1_000 * (seed + 1) + n as u64, (20.0 * rate) as usize) < LIMIT_NS
+            p99_ns(rate, ArrivalSpec::Poisson, 1_000 * (seed + 1) + n as u64, (20.0 * rate) as usize) < LIMIT_NS
         });
         let rate = found.rate.unwrap();
         assert!((rate / low - 1.0).abs() < 0.05, "seed {seed}: {rate}, directly {low}");

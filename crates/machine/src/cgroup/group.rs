@@ -44,7 +44,6 @@ struct GroupFolder {
 /// Both are tested on real control groups if the machine has them. Version 2 is also tested on folders that imitate it.
 #[derive(Debug)]
 pub struct Cgroup {
-    name: String,
     limits: Limits,
     places: Vec<GroupFolder>,
     /// The disk to limit, or why there is none.
@@ -69,20 +68,18 @@ pub struct GroupUse {
 }
 
 impl Cgroup {
-    /// Creates a group with these limits. `name` is the server's name, for messages. Disk limits apply to the disk that
-    /// holds `data_folder`.
+    /// Creates a group with these limits. Disk limits apply to the disk that holds `data_folder`.
     ///
     /// All available controllers become part of the group, so that limits can be [set](Cgroup::set) later.
     ///
     /// # Errors
     /// Fails if a requested limit cannot be set. Then nothing is left behind.
-    pub fn begin(name: &str, limits: Limits, data_folder: Option<&Path>) -> Result<Self, LimitProblem> {
-        Self::begin_in(&hierarchies(), name, limits, data_folder.map(Device::disk_of))
+    pub fn begin(limits: Limits, data_folder: Option<&Path>) -> Result<Self, LimitProblem> {
+        Self::begin_in(&hierarchies(), limits, data_folder.map(Device::disk_of))
     }
 
     fn begin_in(
         trees: &[Hierarchy],
-        name: &str,
         limits: Limits,
         device: Option<Result<Device, String>>,
     ) -> Result<Self, LimitProblem> {
@@ -95,7 +92,7 @@ impl Cgroup {
         }
         let device = device.unwrap_or_else(|| Err("the server's data folder is unknown; set `data`".into()));
         // If an error occurs below, dropping it removes everything.
-        let mut group = Self { name: name.to_owned(), limits: Limits::default(), places: Vec::new(), device };
+        let mut group = Self { limits: Limits::default(), places: Vec::new(), device };
         let id = own_name(trees);
         for tree in trees {
             let of_tree = |controller: &Controller| tree.controllers.contains(controller);
@@ -112,11 +109,6 @@ impl Cgroup {
         }
         group.set(limits)?;
         Ok(group)
-    }
-
-    /// The server's name.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Its folders, one for each hierarchy, for a [`Lease`](crate::Lease).
@@ -165,35 +157,12 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves a process into the group. Its existing children stay where they are, and its existing memory is not
-    /// counted. To avoid that, start it [inside](Cgroup::enter_command).
-    ///
-    /// # Errors
-    /// Fails if the process has ended, or this process may not move it.
-    pub fn add(&self, pid: Pid) -> Result<(), LimitProblem> {
-        for place in &self.places {
-            let file = place.folder.join("cgroup.procs");
-            let value = pid.number.to_string();
-            fs::write(&file, &value).map_err(|error| {
-                let ended = error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error());
-                let why = if ended { "the process has ended".to_owned() } else { error.to_string() };
-                LimitProblem::File { file, value, why }
-            })?;
-        }
-        Ok(())
-    }
-
     /// A prefix for an `sh -c` command that enters the group before the server's first instruction:
     /// `{enter_command}exec server`. It ends with `&& `, so that nothing is started outside the group.
     pub fn enter_command(&self) -> String {
         // 0 is the writing process: the shell, whose built-in `echo` is not a separate process.
         let enter = |place: &GroupFolder| format!("echo 0 >{} && ", quoted(&place.folder.join("cgroup.procs")));
         self.places.iter().map(enter).collect()
-    }
-
-    /// The numbers of its current processes.
-    pub fn processes(&self) -> Vec<u32> {
-        self.places.first().map(|place| processes(&place.folder)).unwrap_or_default()
     }
 
     /// What it has used, and holds now.
@@ -240,11 +209,6 @@ impl Cgroup {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-    }
-
-    /// How many of its processes were killed because it ran out of memory.
-    pub fn oom_kills(&self) -> u64 {
-        self.look().oom_kills
     }
 }
 

@@ -111,5 +111,5 @@ pub enum LimitProblem {
 /// # Errors
 /// Says what is missing and what to do.
 pub fn available(limits: &Limits, data_folder: Option<&Path>) -> Result<(), String> {
-    Cgroup::begin("a trial", *limits, data_folder).map(drop).map_err(|problem| problem.to_string())
+    Cgroup::begin(*limits, data_folder).map(drop).map_err(|problem| problem.to_string())
 }

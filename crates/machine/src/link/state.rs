@@ -36,11 +36,6 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// The same in both directions. A latency then adds twice to a round trip.
-    pub fn both(way: OneWay) -> Self {
-        Self { to_server: way, to_client: way, ..Self::default() }
-    }
-
     /// Adds this much to a round trip, half of it in each direction.
     pub fn round_trip(latency: Duration) -> Self {
         let to_server = latency / 2;

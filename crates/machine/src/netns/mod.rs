@@ -22,7 +22,7 @@ use make::{interface_prefix, last, own_name};
 use partition::{Cut, End, node};
 use range::{FIRST, HUB, Range};
 
-use crate::broken::Partition;
+use crate::broken::{ClientSees, Partition};
 use crate::lease::{Lease, leases_folder};
 use crate::process::capabilities;
 
@@ -146,7 +146,8 @@ impl Network {
         }
         let tried = || {
             let mut network = Self::begin(&leases_folder(), &["a", "b"])?;
-            network.partition(&Partition::groups(&[&["a"], &["b"]]))?;
+            let groups = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+            network.partition(&Partition::Groups { groups, client_sees: ClientSees::All })?;
             if network.reaches("a", "b", CUT_FOR)? {
                 return Err(NetworkProblem::Refused("packets pass a blackhole route".to_owned()));
             }
@@ -183,23 +184,13 @@ impl Network {
         Ok(network)
     }
 
-    /// The names of its nodes, in order.
-    pub fn names(&self) -> &[String] {
-        &self.nodes
-    }
-
     /// The address of a node; `None` for an unknown node.
     pub fn address(&self, name: &str) -> Option<IpAddr> {
         node(name, &self.nodes).ok().map(|end| self.end_address(end).into())
     }
 
-    /// The address of this machine in the network, which nodes see as the clients' address.
-    pub fn client_address(&self) -> IpAddr {
-        self.end_address(0).into()
-    }
-
     /// The name of a node's namespace for `ip netns`; `None` for an unknown node.
-    pub fn namespace(&self, name: &str) -> Option<String> {
+    fn namespace(&self, name: &str) -> Option<String> {
         node(name, &self.nodes).ok().map(|end| self.end_namespace(end))
     }
 
@@ -209,12 +200,6 @@ impl Network {
     pub fn enter_command(&self, name: &str) -> Option<String> {
         // `ip netns exec` would hide control groups and add its own mounts.
         self.namespace(name).map(|namespace| format!("nsenter --net='{}' ", file(&namespace).display()))
-    }
-
-    /// A command line for `sh -c` that runs this line in a node, whatever it contains; `None` for an unknown node.
-    pub fn command(&self, name: &str, line: &str) -> Option<String> {
-        let enter = self.enter_command(name)?;
-        Some(format!("{enter}sh -c '{}'", line.replace('\'', r"'\''")))
     }
 
     /// Partitions it. Pairs that were cut before and are not cut by this partition are healed.
@@ -232,11 +217,6 @@ impl Network {
     /// Fails if a command fails. Then nothing changes.
     pub fn heal(&mut self) -> Result<(), NetworkProblem> {
         self.set(BTreeSet::new())
-    }
-
-    /// Whether anything is cut.
-    pub fn is_partitioned(&self) -> bool {
-        !self.cuts.is_empty()
     }
 
     /// Whether one node, or [`Network::CLIENT`], can open a TCP connection to another node. It listens there briefly on

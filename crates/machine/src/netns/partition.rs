@@ -12,25 +12,6 @@ pub(super) type End = usize;
 pub(super) type Cut = (End, End);
 
 impl Partition {
-    /// Groups of nodes. Clients reach all of them.
-    pub fn groups(groups: &[&[&str]]) -> Self {
-        Self::Groups { groups: groups.iter().map(|group| owned(group)).collect(), client_sees: ClientSees::All }
-    }
-
-    /// Packets from these nodes to those are lost.
-    pub fn one_way(from: &[&str], to: &[&str]) -> Self {
-        Self::OneWay { from: owned(from), to: owned(to) }
-    }
-
-    /// The same groups, seen differently by clients. It does not change a one-way partition.
-    #[must_use]
-    pub fn client_sees(self, sees: ClientSees) -> Self {
-        match self {
-            Self::Groups { groups, .. } => Self::Groups { groups, client_sees: sees },
-            other @ Self::OneWay { .. } => other,
-        }
-    }
-
     /// All pairs that it cuts in a network of these nodes.
     pub(super) fn cuts(&self, nodes: &[String]) -> Result<BTreeSet<Cut>, NetworkProblem> {
         let cuts = match self {
@@ -46,10 +27,6 @@ impl Partition {
         }
         Ok(cuts)
     }
-}
-
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().copied().map(str::to_owned).collect()
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, NetworkProblem> {
@@ -112,6 +89,33 @@ pub(super) fn node(name: &str, nodes: &[String]) -> Result<End, NetworkProblem> 
         Some(position) => Ok(position + 1),
         None => Err(NetworkProblem::Unknown { name: name.to_owned(), known: nodes.join(", ") }),
     }
+}
+
+#[cfg(test)]
+impl Partition {
+    /// Groups of nodes. Clients reach all of them.
+    pub(super) fn groups(groups: &[&[&str]]) -> Self {
+        Self::Groups { groups: groups.iter().map(|group| owned(group)).collect(), client_sees: ClientSees::All }
+    }
+
+    /// Packets from these nodes to those are lost.
+    pub(super) fn one_way(from: &[&str], to: &[&str]) -> Self {
+        Self::OneWay { from: owned(from), to: owned(to) }
+    }
+
+    /// The same groups, seen differently by clients. It does not change a one-way partition.
+    #[must_use]
+    pub(super) fn client_sees(self, sees: ClientSees) -> Self {
+        match self {
+            Self::Groups { groups, .. } => Self::Groups { groups, client_sees: sees },
+            other @ Self::OneWay { .. } => other,
+        }
+    }
+}
+
+#[cfg(test)]
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().copied().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -33,17 +33,6 @@ pub(crate) const MARKER: &str = ".storebench-power-cut";
 /// How long the thread that serves a mount may take to notice that the mount is gone.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// What was done so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PowerCutUse {
-    /// Bytes written.
-    pub written: u64,
-    /// Syncs of files and folders.
-    pub syncs: u64,
-    /// Bytes in pages that were changed and not synced. A power cut would lose them now.
-    pub unsynced: u64,
-}
-
 /// A mounted file system that loses unsynced data when its power is cut.
 ///
 /// A store claims that a write is durable. [`PowerCut`] checks that claim: the store keeps its data on such a mount,
@@ -212,12 +201,6 @@ impl PowerCut {
     /// The mount point.
     pub fn at(&self) -> &Path {
         &self.at.path
-    }
-
-    /// What was done so far.
-    pub fn used(&self) -> PowerCutUse {
-        let tree = &lock(&self.shared).tree;
-        PowerCutUse { written: tree.written, syncs: tree.syncs, unsynced: tree.unsynced() }
     }
 
     /// Makes everything done so far durable, as a clean shutdown would. Use it after preparing data, before the store

@@ -50,23 +50,6 @@ struct Listings {
     open: std::collections::HashMap<u64, Vec<(u64, FileType, OsString)>>,
 }
 
-/// The tree, while the power is on.
-struct Powered<'a>(MutexGuard<'a, Shared>);
-
-impl std::ops::Deref for Powered<'_> {
-    type Target = Tree;
-
-    fn deref(&self) -> &Tree {
-        &self.0.tree
-    }
-}
-
-impl std::ops::DerefMut for Powered<'_> {
-    fn deref_mut(&mut self) -> &mut Tree {
-        &mut self.0.tree
-    }
-}
-
 impl Tree {
     fn answer(&mut self, number: u64) -> Result<FileAttr, Errno> {
         let blocks = match self.inode(number)?.kind {
@@ -106,15 +89,17 @@ impl Served {
         Self { shared, session, listings: Mutex::default(), buffer: Mutex::default() }
     }
 
-    fn tree(&self) -> Result<Powered<'_>, Errno> {
-        let shared = lock(&self.shared);
-        if shared.session == Some(self.session) { Ok(Powered(shared)) } else { Err(Errno::EIO) }
+    /// Acts on the tree, if the power is on.
+    fn with<T>(&self, act: impl FnOnce(&mut Tree) -> Result<T, Errno>) -> Result<T, Errno> {
+        let mut shared = lock(&self.shared);
+        if shared.session == Some(self.session) { act(&mut shared.tree) } else { Err(Errno::EIO) }
     }
 
     fn make(&self, request: &Request, folder: INodeNo, name: &OsStr, kind: Kind, mode: u32) -> Result<FileAttr, Errno> {
-        let mut tree = self.tree()?;
-        let inode = tree.make(folder.0, name, kind, mode, (request.uid(), request.gid()))?;
-        tree.answer(inode)
+        self.with(|tree| {
+            let inode = tree.make(folder.0, name, kind, mode, (request.uid(), request.gid()))?;
+            tree.answer(inode)
+        })
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, inode: INodeNo, at: u64, size: u32) -> Result<usize, Errno> {
@@ -122,29 +107,30 @@ impl Served {
         if buffer.len() < size as usize {
             buffer.resize(size as usize, 0);
         }
-        self.tree()?.read(inode.0, at, &mut buffer[..size as usize])
+        self.with(|tree| tree.read(inode.0, at, &mut buffer[..size as usize]))
     }
+}
+
+/// Replies with what was found, or with the error.
+macro_rules! reply {
+    ($reply:ident, $result:expr, $found:pat => $answer:expr) => {
+        match $result {
+            Ok($found) => $answer,
+            Err(error) => $reply.error(error),
+        }
+    };
 }
 
 fn entry(reply: ReplyEntry, found: Result<FileAttr, Errno>) {
-    match found {
-        Ok(found) => reply.entry(&FOREVER, &found, Generation(0)),
-        Err(error) => reply.error(error),
-    }
+    reply!(reply, found, found => reply.entry(&FOREVER, &found, Generation(0)));
 }
 
 fn attributes(reply: ReplyAttr, found: Result<FileAttr, Errno>) {
-    match found {
-        Ok(found) => reply.attr(&FOREVER, &found),
-        Err(error) => reply.error(error),
-    }
+    reply!(reply, found, found => reply.attr(&FOREVER, &found));
 }
 
 fn empty(reply: ReplyEmpty, done: Result<(), Errno>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
+    reply!(reply, done, () => reply.ok());
 }
 
 fn file_type(mode: u32) -> FileType {
@@ -169,7 +155,7 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.tree().and_then(|mut tree| {
+        let found = self.with(|tree| {
             let inode = tree.lookup(parent.0, name)?;
             tree.answer(inode)
         });
@@ -177,13 +163,15 @@ impl Filesystem for Served {
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
-        if let Ok(mut tree) = self.tree() {
+        // Without power, there is nothing to forget.
+        let _ = self.with(|tree| {
             tree.forget(inode.0, lookups);
-        }
+            Ok(())
+        });
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        attributes(reply, self.tree().and_then(|mut tree| tree.answer(inode.0)));
+        attributes(reply, self.with(|tree| tree.answer(inode.0)));
     }
 
     fn setattr(
@@ -204,8 +192,7 @@ impl Filesystem for Served {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let set = || {
-            let mut tree = self.tree()?;
+        let set = self.with(|tree| {
             if let Some(size) = size {
                 tree.resize(inode.0, size)?;
             }
@@ -225,18 +212,16 @@ impl Filesystem for Served {
                 tree.set_attributes(inode.0, new)?;
             }
             tree.answer(inode.0)
-        };
-        attributes(reply, set());
+        });
+        attributes(reply, set);
     }
 
     fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
-        match self.tree().and_then(|tree| match &tree.inode(inode.0)?.kind {
+        let target = self.with(|tree| match &tree.inode(inode.0)?.kind {
             Kind::Link(target) => Ok(target.clone()),
             _ => Err(Errno::EINVAL),
-        }) {
-            Ok(target) => reply.data(target.as_os_str().as_encoded_bytes()),
-            Err(error) => reply.error(error),
-        }
+        });
+        reply!(reply, target, target => reply.data(target.as_os_str().as_encoded_bytes()));
     }
 
     fn mknod(
@@ -261,11 +246,11 @@ impl Filesystem for Served {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.tree().and_then(|mut tree| tree.unlink(parent.0, name)));
+        empty(reply, self.with(|tree| tree.unlink(parent.0, name)));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.tree().and_then(|mut tree| tree.rmdir(parent.0, name)));
+        empty(reply, self.with(|tree| tree.rmdir(parent.0, name)));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -283,17 +268,17 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name), (new_parent.0, new_name));
-        let rename = |mut tree: Powered<'_>| match flags {
+        let renamed = self.with(|tree| match flags {
             RenameFlags::RENAME_EXCHANGE => tree.exchange(from, to),
             RenameFlags::RENAME_NOREPLACE => tree.rename(from, to, false),
             flags if flags.is_empty() => tree.rename(from, to, true),
             _ => Err(Errno::EINVAL),
-        };
-        empty(reply, self.tree().and_then(rename));
+        });
+        empty(reply, renamed);
     }
 
     fn link(&self, _: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let linked = self.tree().and_then(|mut tree| {
+        let linked = self.with(|tree| {
             tree.link(inode.0, parent.0, name)?;
             tree.answer(inode.0)
         });
@@ -301,25 +286,20 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.tree().and_then(|mut tree| tree.open(inode.0)) {
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
-            Err(error) => reply.error(error),
-        }
+        let opened = self.with(|tree| tree.open(inode.0));
+        reply!(reply, opened, () => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE));
     }
 
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
-        let created = self.tree().and_then(|mut tree| {
+        let created = self.with(|tree| {
             let kind = Kind::File(Default::default());
             let inode = tree.make(parent.0, name, kind, mode, (request.uid(), request.gid()))?;
             tree.open(inode)?;
             tree.answer(inode)
         });
-        match created {
-            Ok(found) => {
-                reply.created(&FOREVER, &found, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
-            }
-            Err(error) => reply.error(error),
-        }
+        reply!(reply, created, found => {
+            reply.created(&FOREVER, &found, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE)
+        });
     }
 
     fn release(
@@ -332,7 +312,11 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.tree().map(|mut tree| tree.release(inode.0)));
+        let released = self.with(|tree| {
+            tree.release(inode.0);
+            Ok(())
+        });
+        empty(reply, released);
     }
 
     fn read(
@@ -347,10 +331,7 @@ impl Filesystem for Served {
         reply: ReplyData,
     ) {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.read_into(&mut buffer, inode, at, size) {
-            Ok(length) => reply.data(&buffer[..length]),
-            Err(error) => reply.error(error),
-        }
+        reply!(reply, self.read_into(&mut buffer, inode, at, size), length => reply.data(&buffer[..length]));
     }
 
     fn write(
@@ -365,7 +346,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.tree().and_then(|mut tree| {
+        let written = self.with(|tree| {
             tree.write(inode.0, at, data)?;
             // Newer kernels request the sync themselves. A page that is written back may come through any handle.
             let synced = OFlags::from_bits_retain(flags.0.cast_unsigned()).intersects(OFlags::SYNC | OFlags::DSYNC);
@@ -374,14 +355,11 @@ impl Filesystem for Served {
             }
             Ok(())
         });
-        match written {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(error),
-        }
+        reply!(reply, written, () => reply.written(data.len() as u32));
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = self.tree().and_then(|mut tree| {
+        let synced = self.with(|tree| {
             tree.syncs += 1;
             tree.sync(inode.0)
         });
@@ -399,23 +377,21 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
-        empty(reply, self.tree().and_then(|mut tree| tree.allocate(inode.0, at, length, mode)));
+        empty(reply, self.with(|tree| tree.allocate(inode.0, at, length, mode)));
     }
 
     fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.tree().and_then(|mut tree| tree.open(inode.0)) {
-            Ok(()) => {
-                let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-                listings.last += 1;
-                reply.opened(FileHandle(listings.last), FopenFlags::empty());
-            }
-            Err(error) => reply.error(error),
-        }
+        let opened = self.with(|tree| tree.open(inode.0));
+        reply!(reply, opened, () => {
+            let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+            listings.last += 1;
+            reply.opened(FileHandle(listings.last), FopenFlags::empty());
+        });
     }
 
     fn readdir(&self, _: &Request, inode: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        let listing = self.tree().and_then(|tree| match offset {
+        let listing = self.with(|tree| match offset {
             // Reading from the beginning, also after rewinddir(3), takes a new listing.
             0 => Ok(Some(tree.list(inode.0)?)),
             _ => Ok(None),
@@ -436,33 +412,35 @@ impl Filesystem for Served {
 
     fn releasedir(&self, _: &Request, inode: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&handle.0);
-        empty(reply, self.tree().map(|mut tree| tree.release(inode.0)));
+        let released = self.with(|tree| {
+            tree.release(inode.0);
+            Ok(())
+        });
+        empty(reply, released);
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = self.tree().map(|mut tree| {
+        let synced = self.with(|tree| {
             tree.syncs += 1;
             tree.commit();
+            Ok(())
         });
         empty(reply, synced);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let found = self.tree().and_then(|tree| {
+        let found = self.with(|tree| {
             rustix::fs::statvfs(tree.files.folder()).map_err(|error| Errno::from_i32(error.raw_os_error()))
         });
-        match found {
-            Ok(found) => reply.statfs(
-                found.f_blocks,
-                found.f_bfree,
-                found.f_bavail,
-                found.f_files,
-                found.f_ffree,
-                found.f_bsize as u32,
-                NAME_MAX as u32,
-                found.f_frsize as u32,
-            ),
-            Err(error) => reply.error(error),
-        }
+        reply!(reply, found, found => reply.statfs(
+            found.f_blocks,
+            found.f_bfree,
+            found.f_bavail,
+            found.f_files,
+            found.f_ffree,
+            found.f_bsize as u32,
+            NAME_MAX as u32,
+            found.f_frsize as u32,
+        ));
     }
 }

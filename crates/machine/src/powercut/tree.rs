@@ -155,6 +155,7 @@ impl Tree {
     }
 
     /// Bytes in changed pages that a power cut would lose now.
+    #[cfg(test)]
     pub(super) fn unsynced(&self) -> u64 {
         let dirty = |inode: &Inode| match &inode.kind {
             Kind::File(content) if !inode.is_doomed() => content.dirty_bytes(),

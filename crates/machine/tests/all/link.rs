@@ -14,6 +14,11 @@ const HANGS: Duration = Duration::from_secs(30);
 /// How long to listen when nothing should arrive.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// The same in both directions.
+fn both(way: OneWay) -> LinkState {
+    LinkState { to_server: way, to_client: way, ..LinkState::default() }
+}
+
 fn any() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
@@ -239,7 +244,7 @@ fn a_reset_of_one_end_is_one_of_the_other() {
 fn what_was_sent_before_a_reset_is_delivered_before_it() {
     let (link, listener) = open_end();
     let early = pair(&link, &listener);
-    link.set(LinkState::both(OneWay { latency: Duration::from_secs(3600), ..OneWay::default() })).unwrap();
+    link.set(both(OneWay { latency: Duration::from_secs(3600), ..OneWay::default() })).unwrap();
     let (mut client, mut server) = early;
     send(&mut server, "the last words");
     has_read(&link);
@@ -264,7 +269,7 @@ fn where_there_is_no_server_clients_are_reset() {
 fn two_hundred_connections_at_once_do_not_mix() {
     let link = Link::begin(any(), echo()).unwrap();
     let way = OneWay { latency: Duration::from_micros(300), jitter: Duration::from_millis(1), ..OneWay::default() };
-    for state in [LinkState::default(), LinkState::both(way)] {
+    for state in [LinkState::default(), both(way)] {
         link.set(state).unwrap();
         let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(&link)).collect();
         for round in 0..5 {
@@ -310,7 +315,7 @@ fn micros(us: u64) -> Duration {
 fn jitter_is_never_more_than_asked_for_below_the_latency() {
     let link = Link::begin(any(), echo()).unwrap();
     let way = OneWay { latency: micros(2_000), jitter: micros(500), ..OneWay::default() };
-    link.set(LinkState { seed: 3, ..LinkState::both(way) }).unwrap();
+    link.set(LinkState { seed: 3, ..both(way) }).unwrap();
     let mut client = connect(&link);
     for _ in 0..30 {
         let began = Instant::now();
@@ -357,7 +362,7 @@ fn who_sends_more_than_the_link_takes_has_to_wait() {
     let (link, listener) = open_end();
     let slow = OneWay { bandwidth: bandwidth(10_000), ..OneWay::default() };
     let far = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
-    for state in [LinkState::both(slow), LinkState::both(far), stalled(), LinkState::default()] {
+    for state in [both(slow), both(far), stalled(), LinkState::default()] {
         link.set(LinkState::default()).unwrap();
         let (client, _server) = pair(&link, &listener);
         link.set(state).unwrap();
@@ -404,12 +409,12 @@ fn what_is_underway_waits_for_a_stall_too() {
     // Long enough for the stall to begin before the bytes arrive, even on a busy machine.
     let latency = QUIET * 20;
     let way = OneWay { latency, ..OneWay::default() };
-    link.set(LinkState::both(way)).unwrap();
+    link.set(both(way)).unwrap();
     send(&mut client, "underway");
     has_read(&link);
-    link.set(LinkState { stall: true, ..LinkState::both(way) }).unwrap();
+    link.set(LinkState { stall: true, ..both(way) }).unwrap();
     hears_nothing_for(latency + QUIET, &mut server);
-    link.set(LinkState::both(way)).unwrap();
+    link.set(both(way)).unwrap();
     hear(&mut server, "underway");
 }
 
@@ -420,22 +425,22 @@ fn what_is_underway_arrives_as_soon_as_a_fault_is_over() {
     let far = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
     let slow = OneWay { bandwidth: bandwidth(1), ..OneWay::default() };
     for way in [far, slow, OneWay { bandwidth: bandwidth(1), ..far }] {
-        link.set(LinkState::both(way)).unwrap();
+        link.set(both(way)).unwrap();
         send(&mut client, "one,");
         has_read(&link);
         send(&mut client, "two,");
         hears_nothing(&mut server);
-        link.set(LinkState::both(OneWay { latency: micros(200), ..OneWay::default() })).unwrap();
+        link.set(both(OneWay { latency: micros(200), ..OneWay::default() })).unwrap();
         send(&mut client, "three.");
         hear(&mut server, "one,two,three.");
-        link.set(LinkState::both(far)).unwrap();
+        link.set(both(far)).unwrap();
         send(&mut client, "one,");
         hears_nothing(&mut server);
         link.set(LinkState::default()).unwrap();
         send(&mut client, "two.");
         hear(&mut server, "one,two.");
     }
-    link.set(LinkState::both(far)).unwrap();
+    link.set(both(far)).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     hears_nothing(&mut server);
     link.set(LinkState::default()).unwrap();
@@ -446,7 +451,7 @@ fn what_is_underway_arrives_as_soon_as_a_fault_is_over() {
 fn half_open_connections_never_recover_and_new_ones_do() {
     let (link, listener) = open_end();
     let (mut client, mut server) = pair(&link, &listener);
-    link.set(LinkState::both(half_open())).unwrap();
+    link.set(both(half_open())).unwrap();
     send(&mut client, "lost");
     send(&mut server, "lost too");
     let mut meanwhile = connect(&link);
@@ -519,10 +524,10 @@ fn what_was_underway_is_lost_with_a_half_open_link() {
     let (link, listener) = open_end();
     let (mut client, mut server) = pair(&link, &listener);
     let far = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
-    link.set(LinkState::both(far)).unwrap();
+    link.set(both(far)).unwrap();
     send(&mut client, "underway");
     has_read(&link);
-    link.set(LinkState::both(half_open())).unwrap();
+    link.set(both(half_open())).unwrap();
     link.set(LinkState::default()).unwrap();
     hears_nothing(&mut server);
 }
@@ -556,7 +561,7 @@ fn a_reset_is_seen_at_both_ends_of_each_connection() {
     let (link, listener) = open_end();
     assert_eq!(link.reset(), 0);
     let way = OneWay { latency: Duration::from_secs(3600), ..OneWay::default() };
-    for state in [LinkState::default(), stalled(), LinkState::both(way), LinkState::both(half_open())] {
+    for state in [LinkState::default(), stalled(), both(way), both(half_open())] {
         link.set(LinkState::default()).unwrap();
         let mut pairs: Vec<_> = (0..20).map(|_| pair(&link, &listener)).collect();
         link.set(state).unwrap();

@@ -51,11 +51,9 @@ pub(crate) fn provide(name: String, adapter: Py<PyAny>) {
 }
 
 fn open(name: &str) -> Result<Arc<dyn AnyStore>, StoreError> {
-    let all = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
-    let adapter = all.get(name).cloned();
+    let adapter = CLASSES.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
     let adapter = adapter
         .ok_or_else(|| StoreError::BadUrl(format!("unknown store `python:{name}`; pass the class instead of a URL")))?;
-    drop(all);
     let class = Python::attach(|py| Class::of(py, name, adapter).map_err(|error| error.value(py).to_string()));
     class
         .map(|class| Arc::new(PythonStore(class)) as _)

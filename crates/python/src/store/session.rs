@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCFunction, PyList, PyString, PyTuple};
 use storebench_engine::store::{
     Batch, BatchBuf, BulkWrite, Completions, ErrorKind, FutureSession, Op, OpError, OpKind, OwnedReply, Reject,
-    Request, Respond, Session, SessionCounters, Token,
+    Request, Respond, Session, Token,
 };
 use storebench_study::workload::Body;
 use tokio::sync::oneshot;
@@ -91,6 +91,7 @@ impl Caller {
         let object = self.object.bind(py);
         let text = |text: &str| PyString::new(py, text).into_any();
         let data = |bytes: &[u8]| PyBytes::new(py, bytes).into_any();
+        let number = |n: i64| n.into_pyobject(py).map(|n| n.into_any()).unwrap_or_else(|never| match never {});
         let contents = request.contents;
         let call = |name: &str, more: Vec<Bound<'py, PyAny>>| {
             let arguments = std::iter::once(text(collection)).chain(more);
@@ -108,14 +109,11 @@ impl Caller {
                 (call(&name, vec![text(key), data(body)]), Meaning::Whether(ErrorKind::Conflict))
             }
             Op::Upsert { key, body } => (call(&name, vec![text(key), data(body)]), Meaning::Written),
-            Op::Replace { key, body } => {
+            Op::Replace { key, body }
+            | Op::Append { key, bytes: body }
+            | Op::Prepend { key, bytes: body }
+            | Op::MergePatch { key, patch: body } => {
                 (call(&name, vec![text(key), data(body)]), Meaning::Whether(ErrorKind::NotFound))
-            }
-            Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
-                (call(&name, vec![text(key), data(bytes)]), Meaning::Whether(ErrorKind::NotFound))
-            }
-            Op::MergePatch { key, patch } => {
-                (call(&name, vec![text(key), data(patch)]), Meaning::Whether(ErrorKind::NotFound))
             }
             Op::Read { key } => (call(&name, vec![text(key)]), Meaning::Document { contents }),
             Op::Exists { key } if own => (call(&name, vec![text(key)]), Meaning::Exists),
@@ -127,7 +125,6 @@ impl Caller {
                 (call(&name, vec![text(key), seconds]), Meaning::Whether(ErrorKind::NotFound))
             }
             Op::Counter { key, delta, initial } => {
-                let number = |n: i64| n.into_pyobject(py).map(|n| n.into_any()).unwrap_or_else(|never| match never {});
                 (call(&name, vec![text(key), number(delta), number(initial)]), Meaning::Counter)
             }
             Op::BulkWrite { kind, items } => {
@@ -144,13 +141,11 @@ impl Caller {
             }
             Op::BulkDelete { keys } => (keys_of(py, keys).and_then(|keys| call(&name, vec![keys])), Meaning::Number),
             Op::Prefix { prefix, limit } => {
-                let limit = limit.into_pyobject(py).map(|n| n.into_any()).unwrap_or_else(|never| match never {});
-                (call(&name, vec![text(prefix), limit]), Meaning::Rows { contents })
+                (call(&name, vec![text(prefix), number(limit.into())]), Meaning::Rows { contents })
             }
             Op::Scan { start, end, limit } => {
-                let limit = limit.into_pyobject(py).map(|n| n.into_any()).unwrap_or_else(|never| match never {});
                 let end = end.map_or_else(|| py.None().into_bound(py), text);
-                (call(&name, vec![text(start), end, limit]), Meaning::Rows { contents })
+                (call(&name, vec![text(start), end, number(limit.into())]), Meaning::Rows { contents })
             }
             Op::Page { .. }
             | Op::View { .. }
@@ -305,10 +300,6 @@ impl Session for PythonSession {
             Self::Async(session) => session.poll(cx, out),
             Self::Sync(_) => std::task::Poll::Ready(()),
         }
-    }
-
-    fn counters(&self) -> SessionCounters {
-        SessionCounters::default()
     }
 
     fn abandon(&mut self, token: Token) {

@@ -116,14 +116,7 @@ impl Site for ClassSite<'_> {
             return Ok(SiteOutcome::Changed);
         }
         // Dropping may take long. A copy that wants one of these collections meanwhile waits, or is refused.
-        let removing: Vec<(String, String)> = removal
-            .going
-            .iter()
-            .map(|going| {
-                let removing = going.removing();
-                (removing.name, removing.mark)
-            })
-            .collect();
+        let removing: Vec<Marked> = removal.going.iter().map(Marked::removing).collect();
         let mut marker = now;
         for (name, mark) in marker.collections.iter_mut().filter(|(name, _)| removal.takes(name)) {
             *mark = Marked::new(&**name, &**mark).removing().mark;
@@ -135,7 +128,7 @@ impl Site for ClassSite<'_> {
         }
         // What others have marked meanwhile stays.
         let mut marker = self.marker()?.unwrap_or_default();
-        marker.collections.retain(|entry| !removing.contains(entry));
+        marker.collections.retain(|(name, mark)| !removing.contains(&Marked::new(&**name, &**mark)));
         if marker.collections.is_empty() {
             self.drop_collection(MARKER.0)?;
         } else {

@@ -16,28 +16,17 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
     for (run, of) in subject.runs.iter().enumerate() {
         let Some(cost) = &of.result.cost else { continue };
         for priced in &cost.configurations {
-            let (Some(at), Some(configuration)) = (
-                priced.measured,
-                of.result
-                    .configurations
-                    .iter()
-                    .find(|configuration| configuration.configuration == priced.configuration),
-            ) else {
-                continue;
-            };
+            let found = of.result.configurations.iter().find(|found| found.configuration == priced.configuration);
+            let (Some(at), Some(configuration)) = (priced.measured, found) else { continue };
             let position = subject.position(run, &priced.configuration);
-            let axis = chart.axis(Axis::new(
-                &format!("{} per million {}", cost.sheet.currency, cost.work),
-                Unit::Money,
-                Scale::Linear,
-            ));
+            let label = format!("{} per million {}", cost.sheet.currency, cost.work);
+            let axis = chart.axis(Axis::new(&label, Unit::Money, Scale::Linear));
             for (name, figure) in &configuration.figures {
                 let phase = name.strip_suffix(".response.p99").or_else(|| name.strip_suffix(".service.p99"));
                 let Some(phase) = phase.filter(|phase| !phase.contains('.') && figure.figure.trials > 0) else {
                     continue;
                 };
-                let line =
-                    Series { configuration: position, keys: keys([("phase", phase)]), axis, ..Series::default() };
+                let line = Series::new(position, String::new(), keys([("phase", phase)]), axis);
                 chart.add_estimates(line, vec![Some(figure.figure.value)], &[Some(at.per_million.without_clients)]);
             }
         }

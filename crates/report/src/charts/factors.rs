@@ -99,17 +99,7 @@ fn chart(subject: &Subject, factor: &str, name: &str) -> Chart {
             let axis = chart.axis(Axis::new(label, unit, y_scale));
             let x = group.values.iter().map(|(value, _)| Some(*value)).collect();
             let keys = keys([("figure", figure)]);
-            chart.add_estimates(
-                Series {
-                    label: group.label.clone(),
-                    configuration: group.configuration,
-                    keys,
-                    axis,
-                    ..Series::default()
-                },
-                x,
-                &y,
-            );
+            chart.add_estimates(Series::new(group.configuration, group.label.clone(), keys, axis), x, &y);
         }
     }
     speed_ups(subject, factor, &mut chart);
@@ -158,13 +148,7 @@ fn speed_ups(subject: &Subject, factor: &str, chart: &mut Chart) {
             ] {
                 let axis = chart.axis(Axis::new(name, Unit::Ratio, Scale::Linear));
                 let keys = keys([("figure", &format!("{name} of {}", swept.figure))]);
-                let line = Series {
-                    label: place(&swept.store, &swept.others),
-                    configuration: position,
-                    keys,
-                    axis,
-                    ..Series::default()
-                };
+                let line = Series::new(position, place(&swept.store, &swept.others), keys, axis);
                 chart.add_estimates(line, x.clone(), &y);
             }
         }

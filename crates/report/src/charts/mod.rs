@@ -20,7 +20,7 @@ use crate::subject::Subject;
 /// A histogram log is damaged.
 pub(crate) fn charts(subject: &Subject) -> Result<Vec<Chart>, ReportError> {
     let axis = timeline::Timeline::of(subject);
-    let merged = percentiles::Merged::of(subject)?;
+    let merged = percentiles::merged(subject)?;
     let mut all = probes::charts(subject);
     all.extend(factors::charts(subject));
     all.extend(timeline::charts(subject, &axis));

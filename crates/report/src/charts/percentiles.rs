@@ -14,9 +14,9 @@ use crate::subject::Subject;
 /// Points per decade of 1 / (1 - q).
 const POINTS: u32 = 12;
 /// The most columns of a heat map.
-pub(super) const COLUMNS: usize = 120;
+const COLUMNS: usize = 120;
 /// Rows of a heat map per doubling of the latency.
-pub(super) const ROWS: f64 = 4.0;
+const ROWS: f64 = 4.0;
 
 /// The histograms of a configuration in a phase, merged.
 #[derive(Debug)]
@@ -34,39 +34,32 @@ pub(super) struct OfPhase {
 }
 
 /// The merged histograms of all phases, read once.
-#[derive(Debug)]
-pub(super) struct Merged {
-    pub(super) all: Vec<OfPhase>,
-}
-
-impl Merged {
-    pub(super) fn of(subject: &Subject) -> Result<Self, ReportError> {
-        let mut all: IndexMap<(usize, String), OfPhase> = IndexMap::new();
-        let mut longest: HashMap<&str, f64> = HashMap::new();
-        for phase in subject.trials().flat_map(|(_, _, trial)| &trial.phases) {
-            let length = longest.entry(&phase.name).or_default();
-            *length = length.max(phase.elapsed_ns as f64 / 1e9);
-        }
-        for (run, configuration, trial) in subject.trials().filter(|(_, _, trial)| is_whole(trial)) {
-            for phase in trial.phases.iter().filter(|p| !p.warm_up) {
-                let length = longest.get(phase.name.as_str()).copied().unwrap_or(1.0);
-                let read = subject.runs[run].histograms(trial.trial, &trial.store, &phase.name)?;
-                let response = read.iter().any(|h| h.series == "response");
-                let wanted = if response { "response" } else { "service" };
-                let merged = all.entry((configuration, phase.name.clone())).or_insert_with(|| OfPhase {
-                    configuration,
-                    phase: phase.name.clone(),
-                    ops: IndexMap::new(),
-                    response,
-                    cells: HashMap::new(),
-                    // Whole seconds, like intervals.
-                    step_s: (length / COLUMNS as f64).ceil().max(1.0),
-                });
-                read.into_iter().filter(|h| h.series == wanted).for_each(|h| merged.add(h));
-            }
-        }
-        Ok(Self { all: all.into_values().collect() })
+pub(super) fn merged(subject: &Subject) -> Result<Vec<OfPhase>, ReportError> {
+    let mut all: IndexMap<(usize, String), OfPhase> = IndexMap::new();
+    let mut longest: HashMap<&str, f64> = HashMap::new();
+    for phase in subject.trials().flat_map(|(_, _, trial)| &trial.phases) {
+        let length = longest.entry(&phase.name).or_default();
+        *length = length.max(phase.elapsed_ns as f64 / 1e9);
     }
+    for (run, configuration, trial) in subject.trials().filter(|(_, _, trial)| is_whole(trial)) {
+        for phase in trial.phases.iter().filter(|p| !p.warm_up) {
+            let length = longest.get(phase.name.as_str()).copied().unwrap_or(1.0);
+            let read = subject.runs[run].histograms(trial.trial, &trial.store, &phase.name)?;
+            let response = read.iter().any(|h| h.series == "response");
+            let wanted = if response { "response" } else { "service" };
+            let merged = all.entry((configuration, phase.name.clone())).or_insert_with(|| OfPhase {
+                configuration,
+                phase: phase.name.clone(),
+                ops: IndexMap::new(),
+                response,
+                cells: HashMap::new(),
+                // Whole seconds, like intervals.
+                step_s: (length / COLUMNS as f64).ceil().max(1.0),
+            });
+            read.into_iter().filter(|h| h.series == wanted).for_each(|h| merged.add(h));
+        }
+    }
+    Ok(all.into_values().collect())
 }
 
 impl OfPhase {
@@ -89,7 +82,7 @@ impl OfPhase {
 }
 
 /// One chart with a choice of phase and operation.
-pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
+pub(super) fn charts(subject: &Subject, merged: &[OfPhase]) -> Vec<Chart> {
     let mut chart = Chart::lines(
         "percentiles",
         "Latency by percentile",
@@ -100,33 +93,23 @@ pub(super) fn charts(subject: &Subject, merged: &Merged) -> Vec<Chart> {
                    beyond. Histograms are merged over all trials of a configuration. They do not contain failed operations, so a p99 \
                    here can be lower than in the tables, which count failures as infinite."
         .to_owned();
-    let loads: Vec<&str> = subject
-        .trials()
-        .flat_map(|(_, _, trial)| &trial.phases)
-        .filter(|phase| phase.loads)
-        .map(|phase| phase.name.as_str())
-        .collect();
+    let loads = subject.trials().flat_map(|(_, _, trial)| &trial.phases).filter(|phase| phase.loads);
+    let loads: Vec<&str> = loads.map(|phase| phase.name.as_str()).collect();
     let mut phases: Vec<&String> = Vec::new();
-    for of in &merged.all {
+    for of in merged {
         let time = if of.response { "response time" } else { "service time" };
         let axis = chart.axis(Axis::new(time, Unit::Ns, Scale::Log));
         for (op, histogram) in &of.ops {
             // Phase and operation are one choice, because each phase has its own operations.
             let shown = if *op == of.phase { op.clone() } else { format!("{}: {op}", of.phase) };
-            let figures = figures(histogram);
-            let line = Series {
-                configuration: of.configuration,
-                keys: keys([("phase", &shown)]),
-                axis,
-                figures,
-                ..Series::default()
-            };
+            let line = Series::new(of.configuration, String::new(), keys([("phase", &shown)]), axis);
+            let line = Series { figures: figures(histogram), ..line };
             let (x, y) = curve(histogram);
             chart.add(line, x, y);
             phases.push(&of.phase);
         }
     }
-    let first = phases.iter().position(|phase| subject.answers().contains(phase));
+    let first = phases.iter().position(|phase| subject.answers.contains(phase));
     let first = first.or_else(|| phases.iter().position(|phase| !loads.contains(&phase.as_str())));
     let first = first.map(|at| chart.series[at].keys["phase"].clone());
     chart.choose(&[("phase", "phase", first)]);

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use storebench_results::ProbeResult;
 
-use crate::data::{Axis, Chart, Kind, Line, Mark, MarkKind, Moment, Scale, Series, Unit, keys};
+use crate::data::{Axis, Chart, Kind, Line, Mark, MarkKind, Scale, Series, Unit, keys};
 use crate::subject::Subject;
 
 /// One chart for each searched phase, with a choice of the limit.
@@ -21,12 +21,8 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     None => tries.push(vec![probe]),
                 }
             }
-            chart.marks.extend(search.rate.map(|rate| Mark {
-                at: Moment(rate),
-                to: None,
-                label: format!("answer, trial {}", trial.trial),
-                kind: MarkKind::Change,
-                configuration: Some(configuration),
+            chart.marks.extend(search.rate.map(|rate| {
+                Mark::new(MarkKind::Change, rate, None, format!("answer, trial {}", trial.trial), configuration)
             }));
             tries.iter_mut().for_each(|of| of.sort_by(|a, b| a.rate.total_cmp(&b.rate)));
             let Some(first) = search.probes.first() else { continue };
@@ -44,7 +40,7 @@ pub(super) fn charts(subject: &Subject) -> Vec<Chart> {
                     };
                     let x = probes.iter().map(|probe| Some(probe.rate)).collect();
                     let y = probes.iter().map(|probe| probe.limits.get(nth).and_then(|l| l.found)).collect();
-                    chart.add(Series { label, configuration, keys: keys.clone(), axis, ..Series::default() }, x, y);
+                    chart.add(Series::new(configuration, label, keys.clone(), axis), x, y);
                 }
                 let line = Line::limit(limit.limit, axis, keys);
                 if !chart.lines.contains(&line) {

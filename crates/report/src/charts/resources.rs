@@ -18,15 +18,11 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     if !is_long_enough(subject) {
         return Vec::new();
     }
-    let mut chart = Chart::lines("resources", "Resources over time", axis.axis());
+    let mut chart = axis.chart(subject, "resources", "Resources over time");
     chart.about =
         "Resources of the client process (which includes an embedded store), of the store's processes, its folder and the \
          machine, and the figures that the store reported during phases."
             .to_owned();
-    chart.group = Some("time".to_owned());
-    chart.panels = subject.panels.len() > 1;
-    chart.from = axis.measured_from(subject.answers());
-    chart.marks = axis.marks();
     for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let of = &subject.runs[run];
@@ -45,7 +41,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
             let axis = chart.axis(Axis::new(&figure, unit, Scale::Linear));
             let mut keys = keys.clone();
             keys.insert("figure".to_owned(), figure);
-            chart.add(Series { label: label.clone(), configuration, keys, axis, ..Series::default() }, x, y);
+            chart.add(Series::new(configuration, label.clone(), keys, axis), x, y);
         }
     }
     let round = round_at_first(subject, &mut chart);
@@ -156,11 +152,8 @@ fn seen_of(rows: &[&StoreRow], axis: &Timeline) -> Vec<LineOf> {
         lines.push((line.title.to_owned(), line.unit, x, y));
     }
     for (figure, title, unit) in LEVELS {
-        let (mut x, mut y) = (Vec::new(), Vec::new());
-        for (phase, at, value) in of(figure) {
-            x.push(Some(axis.at(phase, at)));
-            y.push(Some(value));
-        }
+        let points = of(figure).into_iter().map(|(phase, at, value)| (Some(axis.at(phase, at)), Some(value)));
+        let (x, y) = points.unzip();
         lines.push((title.to_owned(), unit, x, y));
     }
     // A line that is never above zero was not observed, or does not exist.

@@ -72,7 +72,7 @@ impl Timeline {
     }
 
     /// Where phases begin and end.
-    pub(crate) fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<Mark> {
         self.phases
             .iter()
             .map(|(name, span)| Mark {
@@ -87,28 +87,28 @@ impl Timeline {
 
     /// Where the first measured phase begins; none if that is the first phase. A load counts only if an answer is about it,
     /// or if there is nothing else.
-    pub(crate) fn measured_from(&self, answers: &[String]) -> Option<Moment> {
+    fn measured_from(&self, answers: &[String]) -> Option<Moment> {
         let measured = || self.phases.iter().filter(|(_, span)| !span.warm_up);
         let asked = measured().find(|(name, span)| !span.loads || answers.contains(name));
         let (_, first) = asked.or_else(|| measured().next())?;
         (first.from_s > 0.0).then_some(Moment(first.from_s))
     }
 
-    /// The x axis of the charts.
-    pub(crate) fn axis(&self) -> Axis {
-        Axis::new("time (phases aligned)", Unit::Seconds, Scale::Linear)
+    /// A chart over this axis, which at first shows what was measured.
+    pub(crate) fn chart(&self, subject: &Subject, id: &str, title: &str) -> Chart {
+        Chart {
+            group: Some("time".to_owned()),
+            panels: subject.panels.len() > 1,
+            from: self.measured_from(&subject.answers),
+            marks: self.marks(),
+            ..Chart::lines(id, title, Axis::new("time (phases aligned)", Unit::Seconds, Scale::Linear))
+        }
     }
 }
 
 /// The label of a trial's line, and its keys.
 pub(crate) fn line_of(subject: &Subject, run: usize, trial: &TrialResult) -> (String, IndexMap<String, String>) {
-    let of_configuration = subject.runs[run]
-        .result
-        .trials
-        .iter()
-        .filter(|t| subject.configuration(run, t) == subject.configuration(run, trial))
-        .count();
-    let label = if of_configuration > 1 { format!("trial {}", trial.trial) } else { String::new() };
+    let label = if is_alone(subject, run, trial) { String::new() } else { format!("trial {}", trial.trial) };
     (label, [("round".to_owned(), trial.round.to_string())].into())
 }
 
@@ -137,17 +137,17 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     if !is_long_enough(subject) {
         return Vec::new();
     }
-    let mut throughput = Chart::lines("throughput-over-time", "Throughput over time", axis.axis());
+    let mut throughput = axis.chart(subject, "throughput-over-time", "Throughput over time");
     throughput.about =
         "Completed work per second: one line for each trial, in the colour of its configuration. A line that falls or \
          jumps shows that the store was not in a steady state. Dips to zero are stalls."
             .to_owned();
-    let mut times = Chart::lines("latency-over-time", "Latency over time", axis.axis());
+    let mut times = axis.chart(subject, "latency-over-time", "Latency over time");
     times.about =
         "Latency percentiles of each interval, from its own histogram; none is an average. Open loops show response \
          times, which count from the scheduled start. Closed loops show service times."
             .to_owned();
-    let mut errors = Chart::lines("errors-over-time", "Errors over time", axis.axis());
+    let mut errors = axis.chart(subject, "errors-over-time", "Errors over time");
     errors.about = "Failed operations per second.".to_owned();
     let by_documents = by_documents(subject);
     let mut phases = subject.trials().flat_map(|(_, _, trial)| &trial.phases);
@@ -171,7 +171,7 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     for (run, configuration, trial) in subject.trials() {
         let (label, keys) = line_of(subject, run, trial);
         let rows = rows_of(run, trial);
-        let line = |axis| Series { label: label.clone(), configuration, keys: keys.clone(), axis, ..Series::default() };
+        let line = |axis| Series::new(configuration, label.clone(), keys.clone(), axis);
         let (x, y) = rates(&rows, axis, &done);
         throughput.add(line(per_s), x, y);
         let (x, y) = rates(&rows, axis, &|row| row.errors);
@@ -191,8 +191,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     }
     for (run, configuration, trial) in subject.trials().filter(|(run, _, trial)| is_alone(subject, *run, trial)) {
         if let Some((x, y)) = means(&rows_of(run, trial), axis, &done) {
-            let label = "mean of the phase".to_owned();
-            throughput.add_estimates(Series { label, configuration, axis: per_s, ..Series::default() }, x, &y);
+            let line = Series::new(configuration, "mean of the phase".to_owned(), IndexMap::new(), per_s);
+            throughput.add_estimates(line, x, &y);
             banded = true;
         }
     }
@@ -210,10 +210,6 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
     [throughput, times, errors]
         .into_iter()
         .map(|mut chart| {
-            chart.group = Some("time".to_owned());
-            chart.panels = subject.panels.len() > 1;
-            chart.from = axis.measured_from(subject.answers());
-            chart.marks = axis.marks();
             chart.marks.extend(events.iter().cloned());
             let round = round_at_first(subject, &mut chart);
             let p99 = Some("p99".to_owned());
@@ -225,11 +221,8 @@ pub(super) fn charts(subject: &Subject, axis: &Timeline) -> Vec<Chart> {
 
 /// Whether a trial is the only one of its configuration. Such a configuration has no interval over trials.
 fn is_alone(subject: &Subject, run: usize, trial: &TrialResult) -> bool {
-    subject
-        .trials()
-        .filter(|(r, _, other)| subject.configuration(*r, other) == subject.configuration(run, trial))
-        .count()
-        == 1
+    let configuration = subject.position(run, &trial.configuration);
+    subject.trials().filter(|(_, other, _)| *other == configuration).count() == 1
 }
 
 /// The choice that shows the slowest operation of each interval.
@@ -339,6 +332,10 @@ fn of_phase(
         let mut same = std::iter::once(first).chain(of).filter(|r| r.op == first.op);
         same.nth(usize::try_from(number).ok()?).map(|r| (r.from_ns, r.to_ns))
     };
+    let at = |ns| axis.at(&phase.name, ns);
+    let mark = |kind, at_ns, to_ns: Option<u64>, what: &str| {
+        Mark::new(kind, at(at_ns), to_ns.map(at), format!("{what}, trial {}", trial.trial), configuration)
+    };
     let mut marks = Vec::new();
     let found = phase.steadiness.iter().chain(&phase.response_steadiness).flat_map(|s| &s.events);
     for event in found {
@@ -350,14 +347,7 @@ fn of_phase(
             SeriesEventKind::Change => (MarkKind::Change, "change of level"),
             SeriesEventKind::Slope => (MarkKind::Change, "slope"),
         };
-        let slope = event.kind == SeriesEventKind::Slope;
-        marks.push(Mark {
-            at: Moment(axis.at(&phase.name, from.0)),
-            to: (kind == MarkKind::Stall || slope).then(|| Moment(axis.at(&phase.name, to.1))),
-            label: format!("{what}, trial {}", trial.trial),
-            kind,
-            configuration: Some(configuration),
-        });
+        marks.push(mark(kind, from.0, Some(to.1).filter(|_| event.kind != SeriesEventKind::Change), what));
     }
     for fault in &phase.faults {
         let Some(began_ns) = fault.began_ns else { continue };
@@ -367,22 +357,11 @@ fn of_phase(
             None if fault.unavailable_ns > 0 => None,
             None => fault.ready_ns.or(fault.mended_ns),
         };
-        marks.push(Mark {
-            at: Moment(axis.at(&phase.name, began_ns)),
-            to: Some(Moment(axis.at(&phase.name, over_ns.unwrap_or(phase.elapsed_ns)))),
-            label: format!("{}, trial {}", fault.what, trial.trial),
-            kind: MarkKind::Fault,
-            configuration: Some(configuration),
-        });
+        let over_ns = over_ns.unwrap_or(phase.elapsed_ns);
+        marks.push(mark(MarkKind::Fault, began_ns, Some(over_ns), &fault.what.to_string()));
     }
     if let Some(why) = &phase.partial {
-        marks.push(Mark {
-            at: Moment(axis.at(&phase.name, phase.elapsed_ns)),
-            to: None,
-            label: format!("ended early: {why}, trial {}", trial.trial),
-            kind: MarkKind::End,
-            configuration: Some(configuration),
-        });
+        marks.push(mark(MarkKind::End, phase.elapsed_ns, None, &format!("ended early: {why}")));
     }
     marks
 }

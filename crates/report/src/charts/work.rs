@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::timeline::Timeline;
-use crate::data::{Mark, MarkKind, Moment};
+use crate::data::{Mark, MarkKind};
 use crate::subject::Subject;
 
 /// Figures with these endings count work in progress: `compactions_active`, `rdb_saves_running`, `compaction_tasks`.
@@ -23,13 +23,8 @@ pub(super) fn marks(subject: &Subject, axis: &Timeline) -> Vec<Mark> {
         }
         for (figure, samples) in figures {
             let label = format!("{}, trial {}", figure.replace('_', " "), trial.trial);
-            all.extend(spans(&samples, axis.length() * APART).into_iter().map(|(from, to)| Mark {
-                at: Moment(from),
-                to: Some(Moment(to)),
-                label: label.clone(),
-                kind: MarkKind::Work,
-                configuration: Some(configuration),
-            }));
+            let mark = |(from, to)| Mark::new(MarkKind::Work, from, Some(to), label.clone(), configuration);
+            all.extend(spans(&samples, axis.length() * APART).into_iter().map(mark));
         }
     }
     all

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use storebench_results::human::{bytes, count, digits, duration, percent, rate};
 
 use super::tables::{self, Cell, number, numbered, text};
-use crate::data::{Chart, Heat, Kind, Series, Unit};
+use crate::data::{Chart, Heat, Kind, Moment, Numbers, Series, Unit};
 use crate::subject::Subject;
 
 /// A table has a row for each x if there are at most this many, otherwise a row for each series.
@@ -12,11 +12,12 @@ const MOST_LINES: usize = 40;
 /// The most series in a table.
 const MOST_SERIES: usize = 60;
 
-pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
+/// Charts under a heading; nothing if there are none.
+pub(crate) fn section(subject: &Subject, charts: &[Chart], heading: &str) -> Markup {
     html! {
         @if !charts.is_empty() {
             section #charts {
-                h2 { "Charts" }
+                h2 { (heading) }
                 noscript { p.dim { "Charts need JavaScript, which is disabled here. Each chart also has a table." } }
                 @for chart in charts { (place(subject, chart)) }
             }
@@ -24,7 +25,7 @@ pub(super) fn section(subject: &Subject, charts: &[Chart]) -> Markup {
     }
 }
 
-pub(crate) fn place(subject: &Subject, chart: &Chart) -> Markup {
+fn place(subject: &Subject, chart: &Chart) -> Markup {
     html! {
         figure.chart id=(chart.id) {
             figcaption { h3 { (chart.title) } p.about { (chart.about) } }
@@ -77,7 +78,7 @@ fn table(subject: &Subject, chart: &Chart) -> Markup {
     };
     let left_out = chart.series.len() - listed.len();
     let mut xs: Vec<f64> =
-        listed.iter().filter_map(|s| chart.xs.get(s.x)).flat_map(|x| x.0.iter().flatten().copied()).collect();
+        listed.iter().filter_map(|s| chart.xs.get(s.x)).flat_map(|x| x.iter().flatten().map(|x| x.0)).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     html! {
@@ -95,9 +96,8 @@ fn axis<'a>(chart: &'a Chart, series: &Series) -> (Unit, &'a str) {
 /// Rows are x values, columns are series.
 fn by_x(subject: &Subject, chart: &Chart, listed: &[&Series], xs: &[f64]) -> Markup {
     let at = |series: &Series, x: f64| {
-        let known = &chart.xs.get(series.x)?.0;
-        let nth = known.iter().position(|value| *value == Some(x))?;
-        let of = |numbers: &crate::data::Numbers| numbers.0.get(nth).copied().flatten();
+        let nth = chart.xs.get(series.x)?.iter().position(|known| *known == Some(Moment(x)))?;
+        let of = |numbers: &Numbers| Some(numbers.get(nth)?.as_ref()?.0);
         Some((of(&series.y)?, series.low.as_ref().and_then(of), series.high.as_ref().and_then(of)))
     };
     let cell = |series: &Series, x: f64| {
@@ -139,7 +139,7 @@ fn by_line(
 /// Rows are series, with the minimum, the median and the maximum of each.
 fn by_series(subject: &Subject, chart: &Chart, listed: &[&Series]) -> Markup {
     by_line(subject, chart, listed, &["points", "min", "median", "max"], |series, unit| {
-        let mut values: Vec<f64> = series.y.0.iter().flatten().copied().collect();
+        let mut values: Vec<f64> = series.y.iter().flatten().map(|y| y.0).collect();
         values.sort_by(f64::total_cmp);
         let three = [values.first(), values.get(values.len() / 2), values.last()];
         let points = number(Some(values.len() as f64), |n| n.to_string());

@@ -6,7 +6,7 @@ use storebench_results::claims::{ClaimResult, ClaimVerdict};
 use storebench_results::human::{bytes, digits};
 use storebench_results::side_by_side::{ConfigurationsTable, configuration_tables, operations, resource_tables};
 use storebench_results::stats::Estimate;
-use storebench_results::table::{Column, ColumnKind, Table};
+use storebench_results::table::{Column, ColumnKind};
 use storebench_results::times;
 use storebench_results::{ConfigurationResult, RunResult};
 
@@ -79,14 +79,10 @@ fn configurations_table(subject: &Subject, run: usize, of: &ConfigurationsTable,
     html! {
         figure.table {
             figcaption { b { (of.phase) } (what) }
-            div.scroll { (tables::table(&format!("sortable {CARDS}"), titles(&table), table.rows.iter().map(row))) }
+            div.scroll { (tables::table(&format!("sortable {CARDS}"), tables::titles(&table), table.rows.iter().map(row))) }
             @for note in &of.notes { p.dim { (note) } }
         }
     }
-}
-
-fn titles(table: &Table) -> impl Iterator<Item = (&String, bool)> {
-    table.columns.iter().map(|column| (&column.title, column.kind.is_number()))
 }
 
 /// A figure with its interval, which may wrap to the next line.
@@ -103,8 +99,8 @@ fn single(subject: &Subject, run: usize, result: &RunResult) -> Markup {
             @let phases = || trial.phases.iter().filter(|p| !p.warm_up);
             @let table = operations(phases());
             figure.table {
-                figcaption { (dot(subject, subject.configuration(run, trial))) " " b { (trial.store) } " · " (trial.url) " · " (trial.version) }
-                div.scroll { (tables::of_figures(&table)) }
+                figcaption { (dot(subject, subject.position(run, &trial.configuration))) " " b { (trial.store) } " · " (trial.url) " · " (trial.version) }
+                div.scroll { (tables::of_figures("sortable", &table)) }
                 @for phase in phases() {
                     @if let Some(note) = times::note([phase]) { p.dim { (phase.name) ": " (note) } }
                 }

@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 use storebench_consistency::{BrokenKey, Step};
-use storebench_results::configurations::configuration_of;
 use storebench_results::human::{count, duration, plural};
 use storebench_results::{HistoryResult, RunResult};
 
@@ -38,7 +37,7 @@ fn of_run(of: &RunResult) -> Markup {
             phases.map(move |(phase, history)| {
                 let name = match of.trials.len() {
                     1 => phase.name.clone(),
-                    _ => format!("{}, trial {}, {}", configuration_of(trial), trial.trial, phase.name),
+                    _ => format!("{}, trial {}, {}", trial.configuration.as_str(), trial.trial, phase.name),
                 };
                 (name, phase.consistency.name.as_str(), history)
             })
@@ -64,19 +63,10 @@ fn of_run(of: &RunResult) -> Markup {
             whole(stale.went_back),
         ]
     };
-    let titles = [
-        ("phase", false),
-        ("promised", false),
-        ("operations", true),
-        ("explained", true),
-        ("not", true),
-        ("undecided", true),
-        ("reads", true),
-        ("stale", true),
-        ("at most behind", true),
-        ("missed own", true),
-        ("went back", true),
-    ];
+    let titles = ["phase", "promised"].map(|title| (title, false)).into_iter();
+    let of_operations = ["operations", "explained", "not", "undecided"].map(|title| (title, true));
+    let of_reads = ["reads", "stale", "at most behind", "missed own", "went back"].map(|title| (title, true));
+    let titles = titles.chain(of_operations).chain(of_reads);
     html! {
         p.about {
             "Each read and write of the documents that are followed was recorded with its times. A document is explained "

@@ -3,12 +3,12 @@
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::human::{bytes, duration, plural};
+use storebench_results::human::{bytes, duration, minute, plural};
 use storebench_results::side_by_side::brief_table;
 use storebench_results::table::Table;
 use storebench_results::validity::{Severity, grouped};
 
-use super::tables::{self, CARDS, numbered, text};
+use super::tables::{self, CARDS};
 use crate::picture;
 use crate::subject::{Subject, run_names};
 
@@ -75,20 +75,9 @@ fn invalid(of: &RunResult) -> Markup {
 
 /// Configurations, the best first, with factors as columns.
 fn table(of: &Table, left_out: usize) -> Markup {
-    let titles = of.columns.iter().map(|column| (column.title.clone(), column.kind.is_number()));
-    let row = |row: &Vec<storebench_results::table::Cell>| {
-        let cell = |(cell, column): (&storebench_results::table::Cell, &storebench_results::table::Column)| match column
-            .kind
-            .is_number()
-        {
-            true => numbered(cell.figure.map(|figure| figure.value), &cell.text),
-            false => text(&cell.text),
-        };
-        row.iter().zip(&of.columns).map(cell).collect()
-    };
     html! {
         figure.table.brief {
-            div.scroll { (tables::table(CARDS, titles, of.rows.iter().map(row))) }
+            div.scroll { (tables::of_figures(CARDS, of)) }
             @if left_out > 0 { p.dim { (plural(left_out as u64, "more row")) ", in All figures below or in run.json" } }
         }
     }
@@ -97,7 +86,7 @@ fn table(of: &Table, left_out: usize) -> Markup {
 /// One line of facts: date, trials, seed, machine, measured time, version.
 fn facts(run: &crate::Recorded) -> String {
     let of = &run.result;
-    let mut all = vec![of.run.began.get(..16).unwrap_or(&of.run.began).replace('T', " ") + " UTC"];
+    let mut all = vec![minute(&of.run.began) + " UTC"];
     all.push(plural(of.trials.len() as u64, "trial"));
     if of.run.scale != 1.0 {
         all.push(format!("scale {}", of.run.scale));

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use indexmap::IndexSet;
 use maud::{Markup, html};
-use storebench_results::configurations::configuration_of;
 use storebench_results::human::{bytes, count, duration, percent, workers};
 use storebench_results::plan::PlannedPhase;
 use storebench_results::{Guarantee, PhaseResult, RunResult, TrialResult};
@@ -181,8 +180,8 @@ fn generators(of: &RunResult) -> Markup {
     html! {
         @if of.run.parts.is_some() { h3 { "Parts" } }
         @for (trial, phase, table) in tables {
-            h4 { (configuration_of(trial)) ", " (phase.name) @if of.plan.repeats > 1 { ", round " (trial.round) } }
-            div.scroll { (tables::of_figures(&table)) }
+            h4 { (trial.configuration.as_str()) ", " (phase.name) @if of.plan.repeats > 1 { ", round " (trial.round) } }
+            div.scroll { (tables::of_figures("sortable", &table)) }
         }
     }
 }
@@ -240,7 +239,7 @@ fn trials(of: &RunResult) -> Markup {
         [
             t.trial.to_string(),
             t.round.to_string(),
-            configuration_of(t).to_owned(),
+            t.configuration.clone(),
             p.began.get(11..19).unwrap_or(&p.began).to_owned(),
             p.name.clone(),
             duration(p.elapsed_ns as f64),

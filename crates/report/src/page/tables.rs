@@ -31,14 +31,18 @@ pub(crate) fn sorted(figure: Option<Estimate>, shown: impl Render) -> Cell {
     Cell { value: figure.map(|figure| figure.value), ..text(shown) }
 }
 
-/// A table of figures, which can be sorted.
-pub(crate) fn of_figures(of: &Table) -> Markup {
-    let titles = of.columns.iter().map(|column| (column.title.as_str(), column.kind.is_number()));
+/// The titles of a table of figures, and whether their columns contain numbers.
+pub(crate) fn titles(of: &Table) -> impl Iterator<Item = (&str, bool)> {
+    of.columns.iter().map(|column| (column.title.as_str(), column.kind.is_number()))
+}
+
+/// A table of figures.
+pub(crate) fn of_figures(class: &str, of: &Table) -> Markup {
     let cell = |(cell, column): (&Figure, &Column)| match column.kind.is_number() {
         true => numbered(cell.figure.map(|figure| figure.value), cell.text.as_str()),
         false => text(cell.text.as_str()),
     };
-    table("sortable", titles, of.rows.iter().map(|row| row.iter().zip(&of.columns).map(cell).collect()))
+    table(class, titles(of), of.rows.iter().map(|row| row.iter().zip(&of.columns).map(cell).collect()))
 }
 
 /// The class of a table that narrow screens show as cards: a row below the other, each figure below its title.

@@ -3,13 +3,13 @@
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_results::answer::phases_told;
-use storebench_results::human::rate;
+use storebench_results::human::{cut, rate};
 use storebench_results::stats::Estimate;
 use storebench_results::{FactorSweep, RunResult};
 use storebench_study::workload::{short_name, shown_value};
 
 use super::scale::Scale;
-use super::sheet::{Anchor, LETTER, Sheet, TEXT, cut, mark};
+use super::sheet::{Anchor, LETTER, Sheet, TEXT, mark};
 use super::{HEAD, PLOT, Place};
 
 /// Curves, at most.
@@ -62,14 +62,10 @@ pub(super) fn curves(result: &RunResult) -> Vec<Curve<'_>> {
             let others = of.values.iter().filter(|(path, _)| *path != factor);
             others.map(|(path, value)| (path.clone(), value.clone())).collect::<IndexMap<String, Value>>()
         });
-        let mut best: Option<(IndexMap<String, Value>, Vec<&FactorSweep>)> = None;
-        for others in others {
-            let of = at(&others);
-            if best.as_ref().is_none_or(|(_, known)| of.len() > known.len()) {
-                best = Some((others, of));
-            }
-        }
-        let Some((others, of)) = best.filter(|(_, of)| !of.is_empty()) else { continue };
+        let all: Vec<_> = others.map(|others| (at(&others), others)).collect();
+        // Backwards, because of several with as many stores, the last one is taken.
+        let best = all.into_iter().rev().max_by_key(|(of, _)| of.len());
+        let Some((of, others)) = best.filter(|(of, _)| !of.is_empty()) else { continue };
         let unit = if figure.ends_with(".documents") { "documents" } else { "operations" };
         let values: Vec<String> =
             others.iter().map(|(path, value)| format!("{}={}", short_name(path), shown_value(value))).collect();

@@ -1,10 +1,10 @@
 //! Stores side by side: dots with intervals, a line for each configuration, the best first.
 
-use storebench_results::human::{duration, plural, rate};
+use storebench_results::human::{cut, duration, plural, rate};
 use storebench_results::side_by_side::Panel;
 
 use super::scale::Scale;
-use super::sheet::{Anchor, LETTER, ROW, Sheet, cut, mark, shortened};
+use super::sheet::{Anchor, LETTER, ROW, Sheet, mark, shortened};
 use super::{FOOT, Frame, HEAD};
 
 /// Panels beside each other, at most: three have no room for their figures.

@@ -1,11 +1,11 @@
 //! The time line of each phase with faults: answers per second, and the time in which the store was broken.
 
 use indexmap::IndexMap;
-use storebench_results::human::{duration, rate};
+use storebench_results::human::{cut, duration, rate};
 use storebench_results::{PhaseResult, RunResult};
 
 use super::scale::Scale;
-use super::sheet::{Anchor, LETTER, Sheet, cut, mark};
+use super::sheet::{Anchor, LETTER, Sheet, mark};
 use super::{HEAD, PLOT, Place};
 
 /// What the panels show.
@@ -14,6 +14,7 @@ pub(super) const WHAT: &str = "answers per second; red: the store was broken";
 const MOST_PHASES: usize = 6;
 
 /// One phase.
+#[derive(Default)]
 pub(super) struct FaultPanel {
     title: String,
     length_s: f64,
@@ -29,14 +30,7 @@ pub(super) fn panels(result: &RunResult, hue: &dyn Fn(&str) -> usize) -> Vec<Fau
     let mut panels: IndexMap<&str, FaultPanel> = IndexMap::new();
     for trial in result.trials.iter().filter(|trial| !trial.control) {
         for phase in trial.phases.iter().filter(|phase| !phase.faults.is_empty() && !phase.course_per_s.is_empty()) {
-            let panel = panels.entry(&phase.name).or_insert_with(|| FaultPanel {
-                title: phase.name.clone(),
-                length_s: 0.0,
-                most_per_s: 0.0,
-                courses: Vec::new(),
-                broken: Vec::new(),
-            });
-            panel.add(hue(&trial.store), phase);
+            panels.entry(&phase.name).or_default().add(hue(&trial.store), phase);
         }
     }
     let mut panels: Vec<FaultPanel> = panels.into_values().filter(|panel| !panel.broken.is_empty()).collect();
@@ -69,14 +63,11 @@ impl FaultPanel {
                 lasting = lasting.max(fault.unavailable_ns);
             }
         }
-        let outage = if longest == 0 {
-            "never without an answer".to_owned()
-        } else {
-            match lasting {
-                0 => format!("no answer for {}", duration(longest as f64)),
-                // No answer ended it.
-                ns => format!("not back in {}", duration(ns as f64)),
-            }
+        let outage = match (longest, lasting) {
+            (0, _) => "never without an answer".to_owned(),
+            (_, 0) => format!("no answer for {}", duration(longest as f64)),
+            // No answer ended it.
+            (_, ns) => format!("not back in {}", duration(ns as f64)),
         };
         self.title = match self.courses.len() {
             1 => format!("{}: {outage}", phase.name),

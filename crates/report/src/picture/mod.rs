@@ -8,19 +8,18 @@ mod curves;
 mod dots;
 mod faults;
 mod rates;
-mod scale;
+pub(crate) mod scale;
 pub(crate) mod sheet;
 mod spans;
 
 use indexmap::IndexSet;
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
-use storebench_results::side_by_side::{Panel, Span, panels, spans};
+use storebench_results::human::cut;
+use storebench_results::side_by_side::{panels, spans};
 
-use curves::Curve;
-use faults::FaultPanel;
 use rates::RatePanel;
-use sheet::{Anchor, LETTER, Sheet, cut, svg};
+use sheet::{Anchor, LETTER, Sheet, svg};
 
 /// Width of the picture, in pixels.
 const WIDTH: f64 = 760.0;
@@ -57,15 +56,6 @@ struct Place {
     width: f64,
 }
 
-/// What a picture shows.
-enum View<'a> {
-    Faults(Vec<FaultPanel>),
-    Rates(Vec<RatePanel>),
-    Curves(Vec<Curve<'a>>),
-    Dots(Vec<Panel>),
-    Spans(Vec<Span>),
-}
-
 /// The picture of a run; none if nothing was measured that can be drawn.
 pub fn picture(result: &RunResult) -> Option<String> {
     drawn(result, true, WIDE_FRAME)
@@ -76,38 +66,27 @@ pub(crate) fn for_page(result: &RunResult) -> Option<String> {
     Some(drawn(result, false, WIDE_FRAME)? + &drawn(result, false, NARROW_FRAME)?)
 }
 
-fn view<'a>(result: &'a RunResult, hue: &dyn Fn(&str) -> usize) -> Option<View<'a>> {
-    let (faults, rates, curves) = (faults::panels(result, hue), rates::panels(result, hue), curves::curves(result));
-    let (dots, spans) = (panels(result), spans(result));
-    Some(match () {
-        () if !faults.is_empty() => View::Faults(faults),
-        () if !rates.is_empty() => View::Rates(rates),
-        () if !curves.is_empty() => View::Curves(curves),
-        () if !dots.is_empty() => View::Dots(dots),
-        () if !spans.is_empty() => View::Spans(spans),
-        () => return None,
-    })
-}
-
 fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
     let stores: IndexSet<&str> = result.configurations.iter().map(|c| c.store.as_str()).collect();
     let hue = |store: &str| stores.get_index_of(store).unwrap_or(0) % crate::subject::COLOURS;
     let mut sheet = Sheet::default();
-    let height = match view(result, &hue)? {
-        View::Faults(panels) => {
-            in_rows(&mut sheet, faults::WHAT, &panels, frame, 0.0, |sheet, panel, place| panel.draw(sheet, place))
+    let (faults, rates, curves) = (faults::panels(result, &hue), rates::panels(result, &hue), curves::curves(result));
+    let (dots, spans) = (panels(result), spans(result));
+    let height = match () {
+        () if !faults.is_empty() => {
+            in_rows(&mut sheet, faults::WHAT, &faults, frame, 0.0, |sheet, panel, place| panel.draw(sheet, place))
         }
-        View::Rates(panels) => {
-            let what = if panels.iter().any(RatePanel::is_search) { rates::WHAT_OF_SEARCH } else { rates::WHAT };
-            let extra = panels.iter().map(RatePanel::extra).fold(0.0, f64::max);
-            in_rows(&mut sheet, what, &panels, frame, extra, |sheet, panel, place| panel.draw(sheet, place))
+        () if !rates.is_empty() => {
+            let what = if rates.iter().any(RatePanel::is_search) { rates::WHAT_OF_SEARCH } else { rates::WHAT };
+            let extra = rates.iter().map(RatePanel::extra).fold(0.0, f64::max);
+            in_rows(&mut sheet, what, &rates, frame, extra, |sheet, panel, place| panel.draw(sheet, place))
         }
-        View::Curves(all) => {
-            let what = all.first().map_or(String::new(), |curve| curve.what.clone());
-            in_rows(&mut sheet, &what, &all, frame, 0.0, |sheet, curve, place| curve.draw(sheet, place, &hue))
-        }
-        View::Dots(panels) => dots::draw(&mut sheet, &panels, frame, &hue),
-        View::Spans(all) => spans::draw(&mut sheet, &all, frame),
+        () if !curves.is_empty() => in_rows(&mut sheet, &curves[0].what, &curves, frame, 0.0, |sheet, curve, place| {
+            curve.draw(sheet, place, &hue)
+        }),
+        () if !dots.is_empty() => dots::draw(&mut sheet, &dots, frame, &hue),
+        () if !spans.is_empty() => spans::draw(&mut sheet, &spans, frame),
+        () => return None,
     };
     let top = if alone { 30.0 } else { 0.0 };
     let (width, height, text) = (frame.width, height + top, answer(result).found);

@@ -1,14 +1,13 @@
 //! A rate against a limit of the study: every rate that was tried, and what was found beside the limit.
 
 use indexmap::{IndexMap, IndexSet};
-use storebench_results::configurations::configuration_of;
-use storebench_results::human::{duration, plural, rate};
+use storebench_results::human::{cut, duration, plural, rate};
 use storebench_results::{ConfigurationResult, LimitResult, RunResult, TrialResult};
 use storebench_study::workload::{short_name, shown_value};
 
 use super::curves::{LONGEST_STORE, Labels};
 use super::scale::{Scale, alone};
-use super::sheet::{Anchor, LETTER, Sheet, cut, mark, shortened};
+use super::sheet::{Anchor, LETTER, Sheet, mark, shortened};
 use super::{HEAD, PLOT, Place};
 
 /// What the panels show.
@@ -98,7 +97,7 @@ fn answers(result: &RunResult, path: &str, hue: &dyn Fn(&str) -> usize) -> Vec<(
 
 /// The store, and the values of its factors other than rates.
 fn line_name(result: &RunResult, trial: &TrialResult) -> String {
-    let name = configuration_of(trial);
+    let name = trial.configuration.as_str();
     let of = result.configurations.iter().find(|of| of.configuration == name);
     let values = of.into_iter().flat_map(|of| &of.values).filter(|(path, _)| !path.ends_with("rate"));
     let values = values.map(|(path, value)| format!("{}={}", short_name(path), shown_value(value)));

@@ -16,8 +16,8 @@ pub(crate) fn alone(value: f64) -> Estimate {
 /// except very wide ones, which are cut so that the figures remain distinguishable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    low: f64,
-    high: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
     pub(crate) log: bool,
     begin: f64,
     end: f64,
@@ -30,7 +30,7 @@ impl Scale {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
         if most / least >= SPREAD {
-            return Self { low: least / 1.15, high: most * 1.15, log: true, begin, end };
+            return Self::between(least / 1.15, most * 1.15, begin, end);
         }
         Self::of(values.into_iter().map(alone), begin, end)
     }
@@ -38,6 +38,11 @@ impl Scale {
     /// Linear from zero to this value.
     pub(crate) fn up_to(high: f64, begin: f64, end: f64) -> Self {
         Self { low: 0.0, high: high.max(f64::MIN_POSITIVE), log: false, begin, end }
+    }
+
+    /// Logarithmic between these values.
+    pub(crate) fn between(low: f64, high: f64, begin: f64, end: f64) -> Self {
+        Self { low, high, log: true, begin, end }
     }
 
     pub(crate) fn of(figures: impl Iterator<Item = Estimate>, begin: f64, end: f64) -> Self {

@@ -193,14 +193,6 @@ pub(crate) fn mark(value: f64, unit: fn(f64) -> String) -> String {
     }
 }
 
-/// A text with at most this many letters.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
 /// A name with at most this many letters. Its end stays, where values of factors and measures are.
 pub(crate) fn shortened(name: &str, most: usize) -> String {
     let letters = name.chars().count();
@@ -225,7 +217,6 @@ mod tests {
     #[test]
     fn names_of_users_are_text() {
         assert_eq!(escaped("<script>&\""), "&lt;script&gt;&amp;&quot;");
-        assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(shortened("postgres batch=10000", 18), "postgr…batch=10000");
         assert_eq!(shortened("short", 18), "short");
     }

@@ -1,13 +1,7 @@
 //! The tables of a run folder as rows.
 
-use std::io;
-use std::path::Path;
-
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use storebench_results::rows_of;
-
-use super::ReportError;
 
 /// A row of a table.
 pub(super) trait Row: DeserializeOwned {
@@ -93,13 +87,4 @@ impl IntervalRow {
         let service = [of.service_p50_ns, of.service_p99_ns, of.service_p99_9_ns, of.service_max_ns];
         if response.iter().any(Option::is_some) { response } else { service }
     }
-}
-
-/// The rows of a table; none if the file does not exist.
-pub(super) fn rows<R: Row>(path: &Path) -> Result<Vec<R>, ReportError> {
-    rows_of(path).map_err(|e| damaged(path, &e))
-}
-
-fn damaged(path: &Path, error: &io::Error) -> ReportError {
-    ReportError::Damaged { path: path.to_owned(), what: format!("cannot be read: {error}") }
 }

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::configurations::configuration_of;
+use super::words::capital;
 use crate::human::{listed, plural};
 use crate::{HistoryResult, RunResult};
 
@@ -13,7 +13,7 @@ pub(super) fn seen(result: &RunResult) -> Option<String> {
         let measured = trial.phases.iter().filter(|phase| !phase.warm_up);
         let histories: Vec<&HistoryResult> = measured.filter_map(|phase| phase.history.as_ref()).collect();
         if !histories.is_empty() {
-            found.entry(configuration_of(trial)).or_default().extend(histories);
+            found.entry(trial.configuration.as_str()).or_default().extend(histories);
         }
     }
     let found: Vec<(&str, HistoryResult, usize)> = found
@@ -28,7 +28,7 @@ pub(super) fn seen(result: &RunResult) -> Option<String> {
         let over = if *phases > 1 { format!(", over {}", plural(*phases as u64, "phase")) } else { String::new() };
         match several {
             true => format!("{name}: {line}{over}."),
-            false => format!("{}{}{over}.", line[..1].to_uppercase(), &line[1..]),
+            false => format!("{}{over}.", capital(&line)),
         }
     });
     let of_whom = match others.is_empty() {

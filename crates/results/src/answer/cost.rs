@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::words::{capital, interval};
 use crate::RunResult;
-use crate::cost::{AtRate, ConfigurationCost, RateBasis, money, priced_phase};
+use crate::cost::{ConfigurationCost, RateBasis, money, priced_phase};
 use crate::human::{count, is_useless, listed};
 use crate::stats::Estimate;
 use storebench_study::op_kind::OpKind;
@@ -35,16 +35,12 @@ fn a_million(result: &RunResult) -> Option<String> {
     Some(format!("a million {}", if writes && operations { "writes".to_owned() } else { cost.work.to_string() }))
 }
 
-fn at(result: &RunResult, configuration: &str, basis: RateBasis) -> Option<AtRate> {
-    let all = &result.cost.as_ref()?.configurations;
-    all.iter().find(|of| of.configuration == configuration)?.at(basis).copied()
-}
-
 /// What a configuration costs within the limits, as a clause: `at USD 0.0123 (…) for a million writes, or USD 44.30 an hour
 /// for a million a second`. Only the first of several says what for. `None` without a price.
 pub(super) fn within_limits(result: &RunResult, configuration: &str, first: bool) -> Option<String> {
-    let price = at(result, configuration, RateBasis::WithinLimit)?.per_million.without_clients;
-    let currency = &result.cost.as_ref()?.sheet.currency;
+    let cost = result.cost.as_ref()?;
+    let price = cost.at(configuration, RateBasis::WithinLimit)?.per_million.without_clients;
+    let currency = &cost.sheet.currency;
     let (each, hourly) = (shown(result, &price)?, money(price.value * SECONDS));
     Some(match first {
         true => format!("at {each} for {}, or {currency} {hourly} an hour for a million a second", a_million(result)?),

@@ -5,7 +5,7 @@ use storebench_study::workload::short_names;
 
 use super::words::times;
 use crate::figures::{DOCUMENTS, THROUGHPUT};
-use crate::human::{count, plural};
+use crate::human::{count, first_of, plural};
 use crate::sweep::{is_spent, value_in_words};
 use crate::{FactorSweep, RunResult, TasksResult};
 
@@ -43,12 +43,7 @@ pub(super) fn changes(result: &RunResult, phases: &[String]) -> Vec<String> {
         let whose = if several { format!("{store}, ") } else { String::new() };
         format!("{whose}{phase}: {}.", clauses.join("; "))
     };
-    let more = told.len().saturating_sub(MOST);
-    let mut all: Vec<String> = told.into_iter().take(MOST).map(sentence).collect();
-    if more > 0 {
-        all.push(format!("{} more: see the curves.", count(more as u64)));
-    }
-    all
+    first_of(told.into_iter().map(sentence), MOST, |more| format!("{} more: see the curves.", count(more)))
 }
 
 fn clause(result: &RunResult, swept: &FactorSweep, name: &str) -> Option<String> {

@@ -1,13 +1,14 @@
 //! What each factor of a study changes, store by store.
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use serde_json::Value;
 use storebench_study::workload::{short_name, short_names, shown_value};
 
 use super::enough::tasks_of;
 use super::phases::Figure;
 use super::standings::{Standing, alike, best, number_of, ratio, shown, unit};
-use super::words::{capital, interval, times, times_inside};
+use super::words::{capital, interval, times, times_inside, with_values};
+use crate::configurations::varied;
 use crate::human::{count, listed};
 use crate::stats::Estimate;
 use crate::sweep::{Beyond, Sweep, SweptValue, value_in_words};
@@ -31,7 +32,8 @@ pub(super) fn by_store(result: &RunResult, figures: &[Figure]) -> Option<String>
             own.entry(&standing.store).or_default().push(standing);
         }
         for (store, own) in own {
-            for factor in varied(&own).into_iter().filter(|factor| concerns(result, factor, &figure.phase)) {
+            let factors = varied(own.iter().map(|of| &of.values));
+            for factor in factors.into_iter().filter(|factor| concerns(result, factor, &figure.phase)) {
                 let place = Place { result, store, figure, factor };
                 if let Some(told) = place.growth().or_else(|| place.change(&own)) {
                     stores.entry(store).or_default().push((place.subject(), told));
@@ -63,15 +65,6 @@ fn sentence(told: &[(String, String)]) -> String {
     format!("{}{more}.", capital(&text))
 }
 
-/// The factors of which these have several values.
-fn varied(own: &[&Standing]) -> Vec<String> {
-    let mut seen: IndexMap<&String, IndexSet<String>> = IndexMap::new();
-    for (path, value) in own.iter().flat_map(|of| &of.values) {
-        seen.entry(path).or_default().insert(value.to_string());
-    }
-    seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path.clone()).collect()
-}
-
 /// Whether a factor may change a phase.
 fn concerns(result: &RunResult, factor: &str, phase: &str) -> bool {
     match factor.strip_prefix("phases.").and_then(|rest| rest.split('.').next()) {
@@ -86,7 +79,7 @@ struct Place<'a> {
     result: &'a RunResult,
     store: &'a str,
     figure: &'a Figure,
-    factor: String,
+    factor: &'a str,
 }
 
 impl Place<'_> {
@@ -109,8 +102,8 @@ impl Place<'_> {
     /// The factor's name. A factor of the phase needs no name of the phase.
     fn name(&self) -> &str {
         match self.factor.strip_prefix("phases.") {
-            Some(_) => short_name(&self.factor),
-            None => short_names([self.factor.as_str()]).get(self.factor.as_str()).copied().unwrap_or(&self.factor),
+            Some(_) => short_name(self.factor),
+            None => short_names([self.factor]).get(self.factor).copied().unwrap_or(self.factor),
         }
     }
 
@@ -132,19 +125,14 @@ impl Place<'_> {
         if !crossed || others.is_empty() {
             return String::new();
         }
-        let names = short_names(others.keys().map(String::as_str).collect::<Vec<_>>());
-        let name = |path: &String| names.get(path.as_str()).copied().unwrap_or_default().to_owned();
-        format!(
-            " with {}",
-            listed(others.iter().map(|(path, value)| format!("{} = {}", name(path), shown_value(value))))
-        )
+        with_values(others)
     }
 
     /// What a numeric factor does to a throughput: the curve with the best figure, if other factors make several.
     fn growth(&self) -> Option<String> {
         let name = self.figure.name();
         let own = |swept: &&FactorSweep| {
-            (&swept.factor, swept.store.as_str(), &swept.figure) == (&self.factor, self.store, &name)
+            (swept.factor.as_str(), swept.store.as_str(), &swept.figure) == (self.factor, self.store, &name)
         };
         let top =
             |swept: &FactorSweep| swept.sweep.curve.iter().filter_map(|of| Some(of.figure?.value)).fold(0.0, f64::max);
@@ -274,9 +262,9 @@ impl Place<'_> {
     /// What other values change against the first one, where there is no curve: values that are no numbers, and times.
     fn change(&self, own: &[&Standing]) -> Option<String> {
         let mut groups: IndexMap<String, Vec<&Standing>> = IndexMap::new();
-        for standing in own.iter().filter(|of| of.values.contains_key(&self.factor)) {
+        for standing in own.iter().filter(|of| of.values.contains_key(self.factor)) {
             let mut others = standing.values.clone();
-            others.shift_remove(&self.factor);
+            others.shift_remove(self.factor);
             groups.entry(serde_json::to_string(&others).unwrap_or_default()).or_default().push(standing);
         }
         groups.retain(|_, of| of.len() > 1);
@@ -284,7 +272,7 @@ impl Place<'_> {
         // The group with the best figure.
         let top = best(groups.values().flatten().copied())?.configuration.clone();
         let mut group = groups.into_values().find(|of| of.iter().any(|of| of.configuration == top))?;
-        let value = |of: &Standing| of.values.get(&self.factor).cloned().unwrap_or_default();
+        let value = |of: &Standing| of.values.get(self.factor).cloned().unwrap_or_default();
         if group.iter().all(|of| value(of).is_number()) {
             group.sort_by(|a, b| value(a).as_f64().unwrap_or(0.0).total_cmp(&value(b).as_f64().unwrap_or(0.0)));
         }

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use crate::configurations::{configurations_of, is_whole};
 use crate::figures::in_documents;
-use crate::human::{count, listed, rate};
+use crate::human::{count, first_of, listed, rate, some_of};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// The most sentences, each about configurations of one store that failed alike.
@@ -41,24 +41,16 @@ pub(super) fn failures(result: &RunResult) -> Vec<String> {
             of.names = vec![store];
         }
     }
-    let more = found.len().saturating_sub(MOST);
-    let told = found.into_iter().take(MOST).map(|((_, why), of)| {
-        let mut names: Vec<String> = of.names.iter().take(MOST_NAMED).map(|name| (*name).to_owned()).collect();
-        if let unnamed @ 1.. = of.names.len().saturating_sub(MOST_NAMED) {
-            names.push(format!("{} more", count(unnamed as u64)));
-        }
+    let told = found.into_iter().map(|((_, why), of)| {
+        let names = some_of(of.names.into_iter().map(str::to_owned), MOST_NAMED);
         let how_often = match (of.failed, of.trials) {
             (1, 1) => String::new(),
             (failed, trials) => format!(" ({failed} of {trials} trials)"),
         };
         let before = of.before.map_or_else(String::new, |before| format!(" Before that it did {before}."));
-        format!("{} {}.{before}", listed(names), why.replacen('\u{0}', &how_often, 1).trim_end_matches('.'))
+        format!("{names} {}.{before}", why.replacen('\u{0}', &how_often, 1).trim_end_matches('.'))
     });
-    let mut told: Vec<String> = told.collect();
-    if more > 0 {
-        told.push(format!("{} more failures are in the checks.", count(more as u64)));
-    }
-    told
+    first_of(told, MOST, |more| format!("{} more failures are in the checks.", count(more)))
 }
 
 /// Why a trial did not complete. A null character stands where its number belongs.

@@ -1,30 +1,24 @@
 //! What was left out on stores that do not support it.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use crate::RunResult;
-use crate::human::{count, listed};
+use crate::human::some_of;
 
 /// The most parts that are named for a store.
 const MOST: usize = 4;
 
 /// One sentence for each store on which something was left out.
 pub(super) fn left_out(result: &RunResult) -> Vec<String> {
-    let mut stores: IndexMap<&str, IndexMap<&str, Vec<&str>>> = IndexMap::new();
+    let mut stores: IndexMap<&str, IndexMap<&str, IndexSet<&str>>> = IndexMap::new();
     for (store, out) in result.plan.configurations.iter().flat_map(|of| of.left_out.iter().map(|out| (&of.store, out)))
     {
-        let parts = stores.entry(store).or_default().entry(&out.why).or_default();
-        if !parts.contains(&out.what.as_str()) {
-            parts.push(&out.what);
-        }
+        stores.entry(store).or_default().entry(&out.why).or_default().insert(&out.what);
     }
-    let because = |(why, parts): (&&str, &Vec<&str>)| {
-        let more = parts.len().saturating_sub(MOST);
-        let mut parts: Vec<String> = parts.iter().take(MOST).map(|part| (*part).to_owned()).collect();
-        parts.extend((more > 0).then(|| format!("{} more", count(more as u64))));
-        format!("{}, because it {why}", listed(parts))
+    let because = |(why, parts): (&&str, &IndexSet<&str>)| {
+        format!("{}, because it {why}", some_of(parts.iter().map(|part| (*part).to_owned()), MOST))
     };
-    let sentence = |(store, reasons): (&str, IndexMap<&str, Vec<&str>>)| {
+    let sentence = |(store, reasons): (&str, IndexMap<&str, IndexSet<&str>>)| {
         format!("Left out on {store}: {}.", reasons.iter().map(because).collect::<Vec<_>>().join("; "))
     };
     stores.into_iter().map(sentence).collect()

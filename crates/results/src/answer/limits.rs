@@ -1,13 +1,13 @@
 //! What the run says about the study's limits.
 
 use indexmap::{IndexMap, IndexSet};
-use storebench_study::workload::{LimitPath, short_names, shown_value};
+use storebench_study::workload::LimitPath;
 
 use super::cost;
 use super::standings::{Standing, best_of_stores, ranked, standings};
 use super::stores::ratios;
-use super::words::interval;
-use crate::configurations::{configuration_of, configurations_of, is_whole};
+use super::words::{interval, with_values};
+use crate::configurations::{configurations_of, is_whole};
 use crate::figures::RATE_WITHIN_LIMITS;
 use crate::human::{count, duration, listed, percent, rate};
 use crate::{LimitResult, PhaseResult, RunResult, SearchResult, TrialResult};
@@ -75,14 +75,10 @@ fn reached(of: &Standing) -> String {
 
 /// The values of the factors of a configuration: ` with compress_to = 0.5`.
 fn values(of: &Standing) -> String {
-    let names = short_names(of.values.keys().map(String::as_str).collect::<Vec<_>>());
-    let name = |path: &String| names.get(path.as_str()).copied().unwrap_or_default().to_owned();
-    let told = of.values.iter().map(|(path, value)| format!("{} = {}", name(path), shown_value(value)));
-    let told: Vec<String> = told.collect();
-    match told.is_empty() {
+    match of.values.is_empty() {
         true if of.configuration == of.store => String::new(),
         true => format!(" on {}", of.configuration),
-        false => format!(" with {}", listed(told)),
+        false => with_values(&of.values),
     }
 }
 
@@ -232,7 +228,7 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
         if phases.is_empty() && is_whole(trial) {
             continue;
         }
-        let at = stores.entry(&trial.store).or_default().entry(configuration_of(trial)).or_default();
+        let at = stores.entry(&trial.store).or_default().entry(trial.configuration.as_str()).or_default();
         at.rate = at.rate.or_else(|| given_rate(trial));
         at.trials += 1;
         let missed: IndexSet<&str> = phases

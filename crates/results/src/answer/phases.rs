@@ -8,11 +8,10 @@ use super::factors::by_store;
 use super::standings::{RESPONSE_P99, Standing, best_of_stores, ratio, standings};
 use super::stores::{Change, Place, changed, left_out, ranking, setting};
 use super::words::times;
-use crate::configurations::{Configuration, configuration_of, configurations_of, controlled, is_whole};
+use crate::configurations::{Configuration, configurations_of, control_ratios, is_whole};
 use crate::figures::{DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
-use crate::human::{count, duration, listed, percent, plural, rate};
+use crate::human::{count, duration, first_of, listed, percent, plural, rate};
 use crate::in_flight::carried_at_most;
-use crate::series::Series;
 use crate::stats::Estimate;
 use crate::{OpResult, PhaseResult, RunResult};
 
@@ -110,7 +109,8 @@ pub(super) fn compared(result: &RunResult) -> Option<String> {
     if stores > 1 {
         let at = if told.is_empty() { "" } else { "Each store at its best values: " };
         let between = one_setting(result, &figures).filter(|_| at.is_empty());
-        let between = between.unwrap_or_else(|| format!("{at}{}", ranking(result, &ranked_places(&figures))));
+        let places = figures.iter().map(|of| Place { name: &of.place, ranked: best_of_stores(&of.standings) });
+        let between = between.unwrap_or_else(|| format!("{at}{}", ranking(result, &places.collect::<Vec<_>>())));
         // Whoever reads the figures knows that they are of different work.
         told.extend(left_out);
         told.push(between);
@@ -126,10 +126,6 @@ fn unpaired(result: &RunResult) -> String {
         "Nothing was compared: the study compares {} stores, and this run has one; give --store once for each.",
         result.plan.replaced_stores
     )
-}
-
-fn ranked_places(figures: &[Figure]) -> Vec<Place<'_>> {
-    figures.iter().map(|of| Place { name: &of.place, ranked: best_of_stores(&of.standings) }).collect()
 }
 
 /// What two stores that differ in one option of their URLs show about it.
@@ -258,17 +254,14 @@ pub(super) fn uncounted(result: &RunResult) -> Vec<String> {
 
 /// How much the first configuration and its control differ, in the figures that the answer is about.
 pub(super) fn noise(result: &RunResult) -> Option<String> {
-    let (first, control) = controlled(result)?;
-    let of = |trials: &Configuration<'_>| Series::of(trials.counted(), |_| Vec::new());
-    let (first_series, control_series) = (of(&first), of(&control));
-    let ratios = figures_told(result).into_iter().filter_map(|figure| {
+    let (first, ratios) = control_ratios(result)?;
+    let told = figures_told(result).into_iter().filter_map(|figure| {
         let figure = figure.name();
-        let found = control_series.get(&figure)?.ratio_to(first_series.get(&figure)?)?;
-        Some((figure, found.estimate(1)))
+        Some(format!("{figure} {}", times(&ratios.get(&figure)?.estimate(1))))
     });
-    let told: Vec<String> = ratios.map(|(figure, of)| format!("{figure} {}", times(&of))).collect();
+    let told: Vec<String> = told.collect();
     (!told.is_empty())
-        .then(|| format!("Noise of this machine ({} measured twice in each round): {}.", first.name, listed(told)))
+        .then(|| format!("Noise of this machine ({first} measured twice in each round): {}.", listed(told)))
 }
 
 /// Open loops that did not answer everything that was scheduled. Such a phase has no p99, so its configuration cannot
@@ -280,7 +273,7 @@ fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
             let Some(rates) = phase.rate.as_ref().filter(|r| r.achieved_per_s < r.scheduled_per_s * SUSTAINED) else {
                 continue;
             };
-            told.entry((configuration_of(trial), phase.name.as_str())).or_insert_with(|| {
+            told.entry((trial.configuration.as_str(), phase.name.as_str())).or_insert_with(|| {
                 let unfinished: f64 = phase.ops.values().map(|op| op.unfinished as f64).sum();
                 let scheduled: f64 = phase.ops.values().map(|op| op.count as f64 + op.unfinished as f64).sum();
                 let left = if unfinished > 0.0 {
@@ -301,7 +294,7 @@ fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
                 });
                 format!(
                     "{} did not sustain {}/s in {}: {}/s were answered{left}{limited}.",
-                    configuration_of(trial),
+                    trial.configuration.as_str(),
                     rate(rates.scheduled_per_s),
                     phase.name,
                     rate(rates.achieved_per_s)
@@ -309,12 +302,7 @@ fn missed(result: &RunResult, phases: &[String]) -> Vec<String> {
             });
         }
     }
-    let more = told.len().saturating_sub(MOST_MISSED);
-    let mut all: Vec<String> = told.into_values().take(MOST_MISSED).collect();
-    if more > 0 {
-        all.push(format!("The same is true of {more} more."));
-    }
-    all
+    first_of(told.into_values(), MOST_MISSED, |more| format!("The same is true of {more} more."))
 }
 
 /// A rate is sustained if at least this share of the scheduled operations is answered.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexSet;
 
+use super::words::capital;
 use crate::RunResult;
 use crate::human::{count, plural, some_of};
 use crate::validity::{Severity, data_trouble, in_short, is_of_the_answer, rank};
@@ -27,17 +28,16 @@ pub(super) fn trust(result: &RunResult) -> (String, Severity) {
     let mut notes = of(Severity::Note);
     notes.retain(|check| !invalid.contains(check) && !cautions.contains(check));
     let checks: BTreeSet<&str> = result.checks.iter().map(|v| v.check.as_str()).collect();
-    let also = |names: &[String], what: &str, whats: &str| match names.len() {
+    let also = |names: &[String], what: &str| match names.len() {
         0 => String::new(),
-        n => format!(", and {} {}", count(n as u64), if n == 1 { what } else { whats }),
+        n => format!(", and {}", plural(n as u64, what)),
     };
     let (text, severity) = if checks.is_empty() {
         ("No check has run yet.".to_owned(), Severity::Pass)
     } else if !invalid.is_empty() {
-        let (what, checks) = (data_trouble(&result.trials), named(&invalid));
-        let what = what.unwrap_or_else(|| "the measurement is invalid".to_owned());
-        let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
-        (format!("{what}: {checks}{}.", also(&cautions, "caution", "cautions")), Severity::Invalid)
+        let what = data_trouble(&result.trials).unwrap_or_else(|| "the measurement is invalid".to_owned());
+        let checks = named(&invalid, MOST_NAMED);
+        (format!("{}: {checks}{}.", capital(&what), also(&cautions, "caution")), Severity::Invalid)
     } else if !cautions.is_empty() {
         let grave = cautions.iter().filter(|check| is_of_the_answer(check)).count().min(MOST_NAMED);
         let (grave, other) = cautions.split_at(grave);
@@ -46,17 +46,17 @@ pub(super) fn trust(result: &RunResult) -> (String, Severity) {
             true if notes.is_empty() => doubts.trim_end().to_owned(),
             true => format!("{doubts}There {}.", are(notes.len(), "note")),
             false if grave.len() == MOST_NAMED => {
-                format!("{doubts}There {}{}.", are(other.len(), "more caution"), also(&notes, "note", "notes"))
+                format!("{doubts}There {}{}.", are(other.len(), "more caution"), also(&notes, "note"))
             }
             false => {
-                let other = named_of(other, MOST_NAMED - grave.len());
-                format!("{doubts}With cautions: {other}{}.", also(&notes, "note", "notes"))
+                let other = named(other, MOST_NAMED - grave.len());
+                format!("{doubts}With cautions: {other}{}.", also(&notes, "note"))
             }
         };
         (text, Severity::Caution)
     } else {
         let passed = checks.len() - notes.len();
-        let passed = format!("{} passed{}", plural(passed as u64, "check"), also(&notes, "note", "notes"));
+        let passed = format!("{} passed{}", plural(passed as u64, "check"), also(&notes, "note"));
         let severity = if notes.is_empty() { Severity::Pass } else { Severity::Note };
         // A run that was cut short has not been checked as a whole.
         match result.run.interrupted {
@@ -88,11 +88,7 @@ fn are(n: usize, what: &str) -> String {
     format!("{} {}", if n == 1 { "is" } else { "are" }, plural(n as u64, what))
 }
 
-fn named(checks: &[String]) -> String {
-    named_of(checks, MOST_NAMED)
-}
-
-fn named_of(checks: &[String], most: usize) -> String {
+fn named(checks: &[String], most: usize) -> String {
     let name = |check: &String| match in_short(check) {
         Some(short) => format!("{short} ({check})"),
         None => check.clone(),

@@ -1,6 +1,8 @@
 //! Ratios, intervals and figures in words.
 
-use crate::human::digits;
+use storebench_study::workload::{FactorValues, short_names, shown_value};
+
+use crate::human::{digits, listed};
 use crate::stats::Estimate;
 
 /// Precedes the ends of an interval. [`named_once`] leaves only the first of a text.
@@ -26,6 +28,14 @@ pub(super) fn times(ratio: &Estimate) -> String {
 pub(super) fn times_inside(ratio: &Estimate) -> String {
     let ends = ends(ratio, digits).map_or_else(String::new, |ends| format!(", {ends}"));
     format!("{} times{ends}", digits(ratio.value))
+}
+
+/// Values of factors: ` with batch = 100 and compress_to = 0.5`.
+pub(super) fn with_values(values: &FactorValues) -> String {
+    let names = short_names(values.keys().map(String::as_str).collect::<Vec<_>>());
+    let name = |path: &String| names.get(path.as_str()).copied().unwrap_or_default();
+    let told = values.iter().map(|(path, value)| format!("{} = {}", name(path), shown_value(value)));
+    format!(" with {}", listed(told))
 }
 
 /// Says only at the first interval that it is one.

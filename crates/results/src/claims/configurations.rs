@@ -120,11 +120,10 @@ impl<'a> Configurations<'a> {
     pub(super) fn no_figure(&self, name: &str) -> String {
         let names: BTreeSet<String> =
             self.whole.iter().flat_map(|whole| whole.figures.iter().map(Figure::name)).collect();
+        let none = format!("no trial of these configurations has the figure `{name}`");
         match did_you_mean(name, names.iter().map(String::as_str)) {
-            Some(near) if near != name => {
-                format!("no trial of these configurations has the figure `{name}`; did you mean `{near}`?")
-            }
-            _ => format!("no trial of these configurations has the figure `{name}`"),
+            Some(near) if near != name => format!("{none}; did you mean `{near}`?"),
+            _ => none,
         }
     }
 

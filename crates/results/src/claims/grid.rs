@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::configurations::{Key, value_text};
 use crate::TrialResult;
-use crate::stats::{Estimate, Observed, paired_ratio};
+use crate::stats::{Estimate, Observed, mean, paired_ratio};
 
 /// One trial's value and its place in the grid.
 #[derive(Debug, Clone)]
@@ -92,24 +92,19 @@ impl Grid {
         let groups: Vec<(String, Sides)> = by_group
             .iter()
             .map(|(group, of)| {
-                let mean =
-                    |side: usize, round: &u32| of.get(&(side, *round)).map_or(f64::NAN, |values| average(values));
-                let side = |side: usize| kept.iter().map(|round| mean(side, round)).collect();
+                let at = |side: usize, round: &u32| of.get(&(side, *round)).map_or(f64::NAN, |values| mean(values));
+                let side = |side: usize| kept.iter().map(|round| at(side, round)).collect();
                 ((*group).to_owned(), (0..sides).map(side).collect())
             })
             .collect();
         let over_groups =
-            |side: usize, round: usize| average(&groups.iter().map(|(_, of)| of[side][round]).collect::<Vec<_>>());
+            |side: usize, round: usize| mean(&groups.iter().map(|(_, of)| of[side][round]).collect::<Vec<_>>());
         let all = (0..sides).map(|side| (0..kept.len()).map(|round| over_groups(side, round)).collect()).collect();
         let first = |round: &u32| cells.iter().filter(|cell| cell.round == *round).map(|cell| cell.trial).min();
         let at = kept.iter().filter_map(first).collect();
         let within = cells.iter().map(|cell| cell.within).fold(0.0, f64::max);
         Ok(Self { groups, all, at, within, rounds_left_out, groups_left_out })
     }
-}
-
-fn average(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The ratio of side `of` to side `to`, from logarithms, paired by rounds.

@@ -55,11 +55,11 @@ fn judge(claim: &Claim, configurations: &Configurations<'_>, result: &RunResult)
     let outcome = testable(claim, result).and_then(|test| match test {
         ClaimTest::Ratio(test) => judge_ratio(configurations, test),
         ClaimTest::Rises(test) => {
-            let ladder = Ladder::of(configurations, &test.over, &test.at)?.up_to(test.up_to)?;
+            let ladder = Ladder::of(configurations, &test.over, &test.at, test.up_to)?;
             trend(configurations, &test.rises, &ladder, test.between.unwrap_or(RISES), Trend::Up)
         }
         ClaimTest::Falls(test) => {
-            let ladder = Ladder::of(configurations, &test.over, &test.at)?.up_to(test.up_to)?;
+            let ladder = Ladder::of(configurations, &test.over, &test.at, test.up_to)?;
             trend(configurations, &test.falls, &ladder, test.between.unwrap_or(FALLS), Trend::Down)
         }
         ClaimTest::ShareWithin(test) => share_within(configurations, test),
@@ -185,17 +185,12 @@ fn conclude(
     judge: impl Fn(&Sides) -> Option<Judged>,
 ) -> Result<Outcome, String> {
     let all = judge(&grid.all).ok_or("the figures have no ratio")?;
-    let mut each = Vec::new();
-    if grid.groups.len() > 1 {
-        each = grid
-            .groups
-            .iter()
-            .filter_map(|(configurations, sides)| {
-                let Judged { verdict, found, .. } = judge(sides)?;
-                Some(ClaimPart { configurations: configurations.clone(), verdict, found })
-            })
-            .collect();
-    }
+    let several = grid.groups.len() > 1;
+    let part = |(configurations, sides): &(String, Sides)| {
+        let Judged { verdict, found, .. } = judge(sides)?;
+        Some(ClaimPart { configurations: configurations.clone(), verdict, found })
+    };
+    let each: Vec<ClaimPart> = grid.groups.iter().filter(|_| several).filter_map(part).collect();
     let (mut verdict, mut why) = (all.verdict, vec![all.why]);
     let any = |verdict| each.iter().find(|part| part.verdict == verdict);
     if let (Some(yes), Some(no)) = (any(ClaimVerdict::Matches), any(ClaimVerdict::Differs)) {
@@ -262,7 +257,13 @@ struct Ladder {
 }
 
 impl Ladder {
-    fn of(configurations: &Configurations<'_>, over: &str, at: &FactorValues) -> Result<Self, String> {
+    /// The values up to `highest`.
+    fn of(
+        configurations: &Configurations<'_>,
+        over: &str,
+        at: &FactorValues,
+        highest: Option<f64>,
+    ) -> Result<Self, String> {
         let (key, at) = (configurations.key(over)?, configurations.picked(at)?);
         let mut values = Vec::new();
         for whole in configurations.whole.iter().filter(|whole| picks(&at, whole.trial)) {
@@ -275,28 +276,21 @@ impl Ladder {
         if values.len() < 2 {
             return Err(format!("`{over}` has fewer than two values with a trial that completed"));
         }
+        let is_low = |value: f64| highest.is_none_or(|highest| value <= highest);
+        values.retain(|value| is_low(*value));
+        if let Some(highest) = highest.filter(|_| values.len() < 2) {
+            return Err(format!("fewer than two values up to {} have a trial that completed", number(highest)));
+        }
         let side = |value: &f64| {
             let mut picked = at.clone();
             picked.push((key.clone(), Value::from(*value)));
             picked
         };
         let sides = values.iter().map(side).collect();
-        let failed = configurations.failed_values(&key, &at);
+        let mut failed = configurations.failed_values(&key, &at);
+        failed.retain(|value| value.as_f64().is_none_or(is_low));
         let compared = at.into_iter().map(|(key, _)| key).chain([key]).collect();
         Ok(Self { values, sides, compared, failed })
-    }
-
-    /// Drops the values above `highest`.
-    fn up_to(mut self, highest: Option<f64>) -> Result<Self, String> {
-        let Some(highest) = highest else { return Ok(self) };
-        let kept = self.values.iter().filter(|value| **value <= highest).count();
-        if kept < 2 {
-            return Err(format!("fewer than two values up to {} have a trial that completed", number(highest)));
-        }
-        self.values.truncate(kept);
-        self.sides.truncate(kept);
-        self.failed.retain(|value| value.as_f64().is_none_or(|value| value <= highest));
-        Ok(self)
     }
 
     /// Says which values are missing. A match becomes undecided if one of them lies beyond the measured values, because
@@ -351,7 +345,7 @@ fn trend(
 /// A peak: all values that may be the best lie in the range. A value may be the best unless the best one clearly beats
 /// it.
 fn peak(configurations: &Configurations<'_>, test: &PeakTest) -> Result<Outcome, String> {
-    let ladder = Ladder::of(configurations, &test.over, &test.at)?;
+    let ladder = Ladder::of(configurations, &test.over, &test.at, None)?;
     let inside = |value: &f64| test.between.holds(*value, *value);
     // If all values lie inside the range, any outcome would confirm the claim. If none does, no outcome would.
     if !ladder.values.iter().any(inside) {

@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::Estimate;
 
 /// How a claim compares with the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The interval lies where the claim says.
@@ -51,7 +49,7 @@ impl fmt::Display for ClaimVerdict {
 
 /// A claim and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimResult {
     /// What was published, in one sentence.
     pub says: String,
@@ -76,7 +74,7 @@ pub struct ClaimResult {
 
 /// What was found for one group of configurations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimPart {
     /// What its configurations share: `redb, batch = 100`.
     pub configurations: String,

@@ -1,7 +1,5 @@
 //! Claims as text for a terminal.
 
-use std::fmt;
-
 use super::model::{ClaimResult, ClaimVerdict};
 use crate::human::number;
 use crate::lines::wrap;
@@ -17,37 +15,30 @@ const INTERVALS: &str = "[low, high] is a 95 % interval over rounds. A claim abo
 
 /// Claims as a table of at most 120 columns. Below each claim stand its test, the finding for each group of
 /// configurations, and the reason for the verdict.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClaimTable<'a>(pub &'a [ClaimResult]);
-
-impl fmt::Display for ClaimTable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
+pub(crate) fn claim_table(claims: &[ClaimResult]) -> String {
+    let mut out = String::new();
+    row(&mut out, ["claim", "published", "found here", "verdict"].map(str::to_owned));
+    for claim in claims {
+        let found = claim.found.as_ref().map_or("not measured".to_owned(), estimate);
+        row(&mut out, [claim.says.clone(), claim.figures.clone(), found, claim.verdict.to_string()]);
+        if !claim.expected.is_empty() {
+            note(&mut out, &format!("expected: {}", claim.expected));
         }
-        row(f, ["claim", "published", "found here", "verdict"].map(str::to_owned))?;
-        for claim in self.0 {
-            let found = claim.found.as_ref().map_or("not measured".to_owned(), estimate);
-            row(f, [claim.says.clone(), claim.figures.clone(), found, claim.verdict.to_string()])?;
-            if !claim.expected.is_empty() {
-                note(f, &format!("expected: {}", claim.expected))?;
-            }
-            for part in &claim.each {
-                note(f, &format!("{}: {}, {}", part.configurations, estimate(&part.found), part.verdict))?;
-            }
-            if !claim.why.is_empty() {
-                let why = if claim.verdict == ClaimVerdict::NotTestable { "because" } else { "why" };
-                note(f, &format!("{why}: {}", claim.why))?;
-            }
-            if let Some(source) = &claim.source {
-                note(f, &format!("source: {source}"))?;
-            }
+        for part in &claim.each {
+            note(&mut out, &format!("{}: {}, {}", part.configurations, estimate(&part.found), part.verdict));
         }
-        if self.0.iter().any(|claim| claim.found.as_ref().is_some_and(|found| found.low.is_some())) {
-            narrow(INTERVALS, WIDTH).iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        if !claim.why.is_empty() {
+            let why = if claim.verdict == ClaimVerdict::NotTestable { "because" } else { "why" };
+            note(&mut out, &format!("{why}: {}", claim.why));
         }
-        Ok(())
+        if let Some(source) = &claim.source {
+            note(&mut out, &format!("source: {source}"));
+        }
     }
+    if claims.iter().any(|claim| claim.found.as_ref().is_some_and(|found| found.low.is_some())) {
+        out.extend(narrow(INTERVALS, WIDTH).into_iter().map(|line| line + "\n"));
+    }
+    out
 }
 
 /// `5.12 [4.80, 5.46], n = 5`.
@@ -60,11 +51,8 @@ fn estimate(found: &Estimate) -> String {
     }
 }
 
-fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
-    let mut columns = Vec::new();
-    for (cell, width) in cells.iter().zip(WIDTHS) {
-        columns.push(narrow(cell, width));
-    }
+fn row(out: &mut String, cells: [String; 4]) {
+    let columns: Vec<_> = cells.iter().zip(WIDTHS).map(|(cell, width)| narrow(cell, width)).collect();
     let height = columns.iter().map(Vec::len).max().unwrap_or(0);
     for line in 0..height {
         let mut text = String::new();
@@ -73,9 +61,8 @@ fn row(f: &mut fmt::Formatter<'_>, cells: [String; 4]) -> fmt::Result {
             // Pads by characters, not bytes.
             text += &format!("{part:<width$}  ");
         }
-        writeln!(f, "{}", text.trim_end())?;
+        out.extend([text.trim_end(), "\n"]);
     }
-    Ok(())
 }
 
 /// Lines of at most `width` characters, even if one word is longer.
@@ -84,6 +71,6 @@ fn narrow(text: &str, width: usize) -> Vec<String> {
     wrap(text, width).iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { pieces(line) }).collect()
 }
 
-fn note(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    narrow(text, WIDTH - INDENT).iter().try_for_each(|line| writeln!(f, "{:INDENT$}{line}", ""))
+fn note(out: &mut String, text: &str) {
+    out.extend(narrow(text, WIDTH - INDENT).iter().map(|line| format!("{:INDENT$}{line}\n", "")));
 }

@@ -60,25 +60,21 @@ impl Source {
 /// what was there before stays.
 pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Result<Saved, CompareError> {
     let folder = folder_of(dir, name)?;
-    let [run] = &source.runs[..] else {
-        return Err(CompareError::Baseline("save one run at a time".to_owned()));
-    };
+    let refused = |text: String| Err(CompareError::Baseline(text));
+    let [run] = &source.runs[..] else { return refused("save one run at a time".to_owned()) };
     if let Some(configuration) = &source.configuration {
-        let text = format!(
+        return refused(format!(
             "a baseline holds whole runs: leave `#{configuration}` out, and name the configuration when you compare"
-        );
-        return Err(CompareError::Baseline(text));
+        ));
     }
     let mut partial: Vec<String> =
         source.configurations()?.iter().flat_map(super::sides::Configuration::partial).collect();
     partial.dedup();
     if !partial.is_empty() {
-        let text = format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  "));
-        return Err(CompareError::Baseline(text));
+        return refused(format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  ")));
     }
     let mut before = runs_of(dir, name)?;
     before.sort_by(|a, b| b.run.run.began.cmp(&a.run.run.began));
-    let refused = |text: String| Err(CompareError::Baseline(text));
     if let Some(same) = before.iter().find(|other| other.is(run)) {
         return refused(format!("baseline {name} has this run already: {}", same.file.display()));
     }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use indexmap::{IndexMap, IndexSet};
 
 use super::model::{
-    CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun, GateOutcome,
-    GateResult, Judgement, LeftOutTrial,
+    CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement,
+    LeftOutTrial,
 };
 use crate::cost::money;
 use crate::figures::{COST, DOCUMENTS, THROUGHPUT};
-use crate::human::{bytes, count, digits, duration, percent, plural, rate, some_of};
+use crate::human::{bytes, count, digits, duration, minute, percent, plural, rate, some_of};
 use crate::side_by_side::is_central;
 use crate::stats::Estimate;
 use crate::times::INFINITE;
@@ -185,8 +185,8 @@ pub fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
     };
     let trials = plural(runs.iter().map(|run| run.trials.len() as u64).sum(), "trial");
     // To the minute: enough to distinguish runs.
-    let minute = |run: &ComparedRun| run.began.get(..16).unwrap_or(&run.began).replace('T', " ");
-    let (begin, end) = (runs.iter().map(|run| minute(run)).min(), runs.iter().map(|run| minute(run)).max());
+    let minutes = || runs.iter().map(|run| minute(&run.began));
+    let (begin, end) = (minutes().min(), minutes().max());
     let began = match (begin, end) {
         (Some(begin), Some(end)) if begin != end => format!("{begin} to {end}"),
         (begin, _) => begin.unwrap_or_default(),

@@ -1,6 +1,5 @@
 //! Gates: limits on the change of figures, as `--fail-on` gives them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use indexmap::IndexSet;
@@ -29,26 +28,18 @@ pub struct Gate {
 }
 
 /// A gate that cannot be parsed: where, and what was expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "--fail-on: {expected}\n  {text}\n  {:at$}^\nexamples: 'read.response.p99 > +5%', 'throughput < -5%' or 'disk > x1.1'",
+    "",
+    at = *.at
+)]
 pub struct GateError {
     text: String,
     /// In characters.
     at: usize,
     expected: String,
 }
-
-impl fmt::Display for GateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = format!("{:at$}^", "", at = self.at);
-        write!(
-            f,
-            "--fail-on: {}\n  {}\n  {mark}\nexamples: 'read.response.p99 > +5%', 'throughput < -5%' or 'disk > x1.1'",
-            self.expected, self.text
-        )
-    }
-}
-
-impl std::error::Error for GateError {}
 
 impl FromStr for Gate {
     type Err = GateError;
@@ -115,11 +106,8 @@ fn number(text: &str) -> Option<f64> {
 /// # Errors
 /// It is not a percentage from 0 to below 100.
 pub fn parse_threshold(text: &str) -> Result<f64, String> {
-    let percent = text.trim().strip_suffix('%').and_then(|percent| number(percent.trim_end()));
-    percent
-        .filter(|percent| (0.0..100.0).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "expected a percentage below 100, such as 2%".to_owned())
+    let share = share(text).filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "expected a percentage below 100, such as 2%".to_owned())
 }
 
 /// Parses the change that gates must detect: `20%` is 0.2.
@@ -127,11 +115,14 @@ pub fn parse_threshold(text: &str) -> Result<f64, String> {
 /// # Errors
 /// It is not a percentage above 0.
 pub fn parse_change(text: &str) -> Result<f64, String> {
-    let percent = text.trim().strip_suffix('%').and_then(|percent| number(percent.trim_end()));
-    percent
-        .filter(|percent| *percent > 0.0)
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "expected a percentage above 0, such as 20%".to_owned())
+    let share = share(text).filter(|share| *share > 0.0);
+    share.ok_or_else(|| "expected a percentage above 0, such as 20%".to_owned())
+}
+
+/// A percentage as a share: `2%` is 0.02.
+fn share(text: &str) -> Option<f64> {
+    let percent = text.trim().strip_suffix('%')?;
+    Some(number(percent.trim_end())? / 100.0)
 }
 
 /// Judges each gate on each figure that it names. All of their intervals cover the true ratios with the confidence of

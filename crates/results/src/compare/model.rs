@@ -1,8 +1,6 @@
 //! What `compare --json` prints. These types are the format; within it fields may be added.
 
 use indexmap::IndexSet;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::comparability::Difference;
@@ -15,7 +13,7 @@ pub const COMPARE_FORMAT: &str = "storebench-compare/2";
 
 /// Configurations beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompareResult {
     /// Always `storebench-compare/2`.
     pub format: String,
@@ -33,7 +31,6 @@ pub struct CompareResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_detect: Option<f64>,
     /// Whether undecided gates end with exit code 0 instead of 5 (`--undecided pass`).
-    #[serde(default)]
     pub undecided_passes: bool,
     /// The outcome of each `--fail-on`, once for each figure that it names.
     pub gates: Vec<GateResult>,
@@ -41,7 +38,7 @@ pub struct CompareResult {
 
 /// Two configurations beside each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedPair {
     /// The reference.
     pub a: ComparedConfiguration,
@@ -59,7 +56,7 @@ pub struct ComparedPair {
 
 /// One configuration, in a run or in several.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedConfiguration {
     /// The first run.
     #[serde(flatten)]
@@ -79,7 +76,7 @@ pub struct ComparedConfiguration {
 
 /// A run of a compared configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedRun {
     /// The run as it was named.
     pub run: String,
@@ -97,7 +94,7 @@ pub struct ComparedRun {
 
 /// An incomplete trial, which is in no figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutTrial {
     /// Its number.
     pub trial: u32,
@@ -107,7 +104,7 @@ pub struct LeftOutTrial {
 
 /// How often a check reported a severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckCount {
     /// Name of the check.
     pub check: String,
@@ -119,7 +116,7 @@ pub struct CheckCount {
 
 /// A configuration that only one run has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnmatchedConfiguration {
     /// The run as it was named.
     pub run: String,
@@ -129,7 +126,7 @@ pub struct UnmatchedConfiguration {
 
 /// One figure of two configurations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedFigure {
     /// `PHASE.MEASURE` or `PHASE.OP.MEASURE`.
     pub figure: String,
@@ -179,7 +176,7 @@ pub struct ComparedFigure {
 
 /// How certain a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     /// B is better by more than the threshold, and the interval excludes that they are the same.
@@ -202,7 +199,7 @@ pub enum Judgement {
 
 /// One gate on one figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateResult {
     /// The gate as it was typed.
     pub gate: String,
@@ -230,7 +227,7 @@ pub struct GateResult {
 
 /// The outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// The whole interval is within the limit.
@@ -248,18 +245,7 @@ impl CompareResult {
     /// is too weak, 5 if one is undecided (unless that passes), otherwise 0. The first that applies counts: a gate on
     /// invalid figures has no meaning.
     pub fn exit_code(&self) -> u8 {
-        let any = |outcome| self.gates.iter().any(|gate| gate.outcome == outcome);
-        if self.is_invalid() {
-            exit::INVALID
-        } else if any(GateOutcome::Failed) {
-            exit::SPOILED
-        } else if any(GateOutcome::TooWeak) {
-            exit::INVALID
-        } else if any(GateOutcome::Undecided) && !self.undecided_passes {
-            exit::UNDECIDED
-        } else {
-            exit::FINE
-        }
+        self.trouble_and_code().map_or(exit::FINE, |(_, code)| code)
     }
 
     /// Whether a run is invalid by its own checks, and is not compared anyway.
@@ -269,6 +255,10 @@ impl CompareResult {
 
     /// The reason for an exit code other than 0.
     pub fn trouble(&self) -> Option<String> {
+        self.trouble_and_code().map(|(trouble, _)| trouble)
+    }
+
+    fn trouble_and_code(&self) -> Option<(String, u8)> {
         let of = |outcome| -> Vec<String> {
             let gates = self.gates.iter().filter(|gate| gate.outcome == outcome);
             let why = |gate: &GateResult| gate.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
@@ -277,14 +267,16 @@ impl CompareResult {
         let [failed, weak, undecided] = [GateOutcome::Failed, GateOutcome::TooWeak, GateOutcome::Undecided].map(of);
         if self.is_invalid() {
             let runs = self.invalid().join("; ");
-            Some(format!("invalid by its own checks: {runs}; measure again, or use --anyway"))
+            Some((format!("invalid by its own checks: {runs}; measure again, or use --anyway"), exit::INVALID))
         } else if !failed.is_empty() {
-            Some(format!("gate failed: {}", failed.join("; ")))
+            Some((format!("gate failed: {}", failed.join("; ")), exit::SPOILED))
         } else if !weak.is_empty() {
             let next = "measure more rounds or longer phases, or use a quieter machine";
-            Some(format!("gate too weak: {}; {next}", weak.join("; ")))
+            Some((format!("gate too weak: {}; {next}", weak.join("; ")), exit::INVALID))
         } else if !undecided.is_empty() && !self.undecided_passes {
-            Some(format!("gate undecided: {}; to exit with 0 all the same, use --undecided pass", undecided.join("; ")))
+            let undecided = undecided.join("; ");
+            let next = "to exit with 0 all the same, use --undecided pass";
+            Some((format!("gate undecided: {undecided}; {next}"), exit::UNDECIDED))
         } else {
             None
         }

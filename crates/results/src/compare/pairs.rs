@@ -136,19 +136,11 @@ fn compare_configurations(
         notes.push("a run is on both sides: A and B have trials in common".to_owned());
     }
     let collections = |of: &Configuration<'_>| of.runs[0].run.run.plan.collections.clone();
-    let indexes = index_differences(&collections(a), &collections(b));
-    if !indexes.is_empty() {
-        notes.push(format!("indexes differ: {}", indexes.join("; ")));
-    }
+    let told = |what: &str, found: Vec<String>| (!found.is_empty()).then(|| format!("{what}: {}", found.join("; ")));
+    notes.extend(told("indexes differ", index_differences(&collections(a), &collections(b))));
     notes.extend(tls_difference(&trials_a, &trials_b));
-    let answered = query_plan_differences(&trials_a, &trials_b);
-    if !answered.is_empty() {
-        notes.push(format!("queries were answered in another way: {}", answered.join("; ")));
-    }
-    let client = client_differences(&trials_a, &trials_b);
-    if !client.is_empty() {
-        notes.push(format!("the client was not the same: {}", client.join("; ")));
-    }
+    notes.extend(told("queries were answered in another way", query_plan_differences(&trials_a, &trials_b)));
+    notes.extend(told("the client was not the same", client_differences(&trials_a, &trials_b)));
     notes.extend(searched(&trials_a, &trials_b));
     notes.extend(sheets.map(|(_, told)| told));
     for (only, series, other) in [("A", &series_a, &series_b), ("B", &series_b, &series_a)] {
@@ -221,7 +213,7 @@ fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration,
 }
 
 /// Differences that leave two runs comparable, but may explain the figures.
-fn notes(a: &OneRun, b: &OneRun) -> Vec<String> {
+fn notes(a: &OneRun, b: &OneRun) -> Option<String> {
     let (of_a, of_b) = (&a.run, &b.run);
     let or =
         |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned());
@@ -239,7 +231,7 @@ fn notes(a: &OneRun, b: &OneRun) -> Vec<String> {
     };
     let told = |((what, a), (_, b)): ((&str, String), (&str, String))| format!("{what}: {a} and {b}");
     let differing: Vec<String> = facts(of_a).into_iter().zip(facts(of_b)).filter(|(a, b)| a != b).map(told).collect();
-    if differing.is_empty() { Vec::new() } else { vec![format!("A and B differ in {}", differing.join("; "))] }
+    (!differing.is_empty()).then(|| format!("A and B differ in {}", differing.join("; ")))
 }
 
 /// The figures to compare, each for every run. A figure that a run lacks is left out. If a phase's rate was searched,
@@ -311,8 +303,9 @@ impl Both<'_> {
         };
         let missing = none_in_a.len() + none_in_b.len();
         let too_few = self.a.iter().chain(&self.b).map(|series| series.too_few_in().len()).sum::<usize>();
+        let never_enough = self.a.iter().chain(&self.b).all(|series| series.always_too_few());
         let word = match judgement {
-            Judgement::Missing if self.never_enough() => "too few attempts".to_owned(),
+            Judgement::Missing if never_enough => "too few attempts".to_owned(),
             Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
                 (true, _) => lacking("B", &none_in_b, &self.b),
                 (_, true) => lacking("A", &none_in_a, &self.a),
@@ -348,13 +341,6 @@ impl Both<'_> {
             too_few: missing > 0 && too_few == missing,
             also: trials_a.first().and_then(|trial| lone_name(trial, &first.figure)),
         }
-    }
-}
-
-impl Both<'_> {
-    /// Whether no trial of either side has enough attempts.
-    fn never_enough(&self) -> bool {
-        self.a.iter().chain(&self.b).all(|series| series.always_too_few())
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CompareError;
 use super::model::{LeftOutTrial, UnmatchedConfiguration};
-use crate::configurations::{configuration_of, configurations_of};
+use crate::configurations::configurations_of;
 use crate::{RESULT_FILE, RunResult, TrialResult, read_run};
 
 /// One side of a comparison: a run, or several runs of the same study.
@@ -251,7 +251,7 @@ impl<'a> RunOfConfiguration<'a> {
         let run = &self.run.run;
         let last = run.trials.last().is_some_and(|last| last.trial == trial.trial);
         // If the run ended between two phases, only the missing phases show it.
-        let planned = run.plan.phases_of(configuration_of(trial)).count();
+        let planned = run.plan.phases_of(trial.configuration.as_str()).count();
         (last && self.run.unfinished().is_some() && trial.phases.len() < planned)
             .then(|| "phases are missing".to_owned())
     }

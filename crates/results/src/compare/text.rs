@@ -125,9 +125,8 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
         };
         let head = paint.with(code, &format!("{:<9}", outcome(gate.outcome)));
         let mut facts = vec![gate.gate.clone(), gate.figure.clone()];
-        if let Some(pair) = result.pairs.get(gate.pair as usize - 1).filter(|_| several) {
-            facts.push(pair.b.label());
-        }
+        let pair = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
+        facts.extend(pair.map(|pair| pair.b.label()));
         let interval = interval(gate.ratio);
         let ratio = ratio(gate.ratio);
         facts.extend(match (ratio.is_empty(), interval.is_empty()) {

@@ -1,8 +1,6 @@
 //! What a configuration costs, which configuration is cheapest, and what a plan's time costs.
 
 use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sheet::{PriceSheet, RunsOn};
@@ -39,7 +37,7 @@ pub(crate) struct ConfigurationCostInput {
 
 /// Money without and with the machines of the client, in the sheet's currency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Money {
     /// For the store alone.
     pub without_clients: f64,
@@ -62,7 +60,7 @@ impl Money {
 
 /// Disk that is paid for separately from the machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskCost {
     /// GiB on all nodes together.
     pub gib: f64,
@@ -74,7 +72,7 @@ pub struct DiskCost {
 
 /// The cost of a million operations by their bytes, without machines and disk.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageCost {
     /// I/O requests: bytes read and written, divided by the bytes of one request. Null if they have no price, or the
     /// bytes are unknown.
@@ -93,7 +91,7 @@ impl UsageCost {
 /// Money for a million operations: machines and disk for the time they take, plus I/O and egress if priced. The
 /// interval is the inverse of the rate's: the fast end is the cheap end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PerMillion {
     /// For the store alone.
     pub without_clients: Estimate,
@@ -103,7 +101,7 @@ pub struct PerMillion {
 
 /// What a configuration costs at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtRate {
     /// Operations each second.
     pub rate_per_s: Estimate,
@@ -115,7 +113,7 @@ pub struct AtRate {
 
 /// What a configuration costs. Money is in the sheet's currency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigurationCost {
     /// Name of the configuration.
     pub configuration: String,
@@ -139,7 +137,6 @@ pub struct ConfigurationCost {
     pub within_limit: Option<AtRate>,
     /// At the rate of the price sheet. Null if the sheet has none, or if it was not reached (within the limit, if there is
     /// one).
-    #[serde(default)]
     pub at_your_rate: Option<AtRate>,
     /// What these figures lack although the sheet prices it.
     pub notes: Vec<String>,
@@ -147,7 +144,7 @@ pub struct ConfigurationCost {
 
 /// The rate at which configurations are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RateBasis {
     /// The rate that was measured.
@@ -313,7 +310,7 @@ fn overlap(a: Estimate, b: Estimate) -> bool {
 
 /// The cost of a plan's time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanCost {
     /// For the shortest time that it may take.
     pub least: f64,

@@ -3,7 +3,6 @@
 use indexmap::IndexSet;
 
 use super::{ConfigurationCostInput, CostResult, PriceSheet, UsageCost, Work};
-use crate::configurations::configuration_of;
 use crate::figures::{COST, DISK, DOCUMENTS, Figure, RATE_WITHIN_LIMITS, THROUGHPUT, is_bulk};
 use crate::{ConfigurationResult, FigureOverTrials, OpResult, PhaseResult, RunResult, TrialResult};
 
@@ -15,26 +14,18 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
     let of_phase = || result.phases().filter(|p| p.name == phase);
     let bulk = of_phase().flat_map(|p| p.ops.values()).any(|op| op.documents > op.succeeded && is_bulk(op));
     let work = if bulk { Work::Documents } else { Work::Operations };
-    let inputs: Vec<ConfigurationCostInput> = result
-        .configurations
-        .iter()
-        .filter(|of| !of.control)
-        .filter_map(|configuration| input(result, configuration, &phase, work))
-        .collect();
+    let (mut inputs, mut without) = (Vec::new(), Vec::new());
+    for configuration in result.configurations.iter().filter(|of| !of.control) {
+        match input(result, configuration, &phase, work) {
+            Some(input) => inputs.push(input),
+            None => without.push(configuration.configuration.as_str()),
+        }
+    }
     let limits = result.phases().flat_map(|p| &p.limits);
     let limits: IndexSet<&str> = limits.map(|limit| limit.path.as_str()).collect();
     let limit = (!limits.is_empty()).then(|| limits.into_iter().collect::<Vec<_>>().join(" and "));
     let mut cost = CostResult::of(sheet.clone(), &inputs, limit, work);
     cost.notes.push(format!("{work} are those of the phase `{phase}`"));
-    let priced = |configuration: &&ConfigurationResult| {
-        inputs.iter().any(|input| input.configuration == configuration.configuration)
-    };
-    let without: Vec<&str> = result
-        .configurations
-        .iter()
-        .filter(|configuration| !configuration.control && !priced(configuration))
-        .map(|configuration| configuration.configuration.as_str())
-        .collect();
     if !without.is_empty() {
         cost.notes.push(format!("no rate was measured, so the cost is unknown: {}", without.join(", ")));
     }
@@ -45,7 +36,7 @@ pub(crate) fn cost_of_run(sheet: &PriceSheet, result: &RunResult) -> CostResult 
 /// figure `PHASE.cost`.
 pub(crate) fn cost_figure(result: &RunResult, trial: &TrialResult) -> Option<Figure> {
     let all = result.cost.as_ref()?;
-    let cost = all.configurations.iter().find(|cost| cost.configuration == configuration_of(trial))?;
+    let cost = all.configurations.iter().find(|cost| cost.configuration == trial.configuration.as_str())?;
     let name = priced_phase(result)?;
     let phase = trial.phases.iter().find(|p| p.name == name)?;
     let per_s: f64 = phase.ops.values().map(|op| all.work.per_s(op)).sum();
@@ -79,7 +70,7 @@ fn input(
 ) -> Option<ConfigurationCostInput> {
     let figure = |measure: &str| configuration.figures.get(&format!("{phase}.{measure}"));
     let trials: Vec<&TrialResult> =
-        result.trials.iter().filter(|trial| configuration_of(trial) == configuration.configuration).collect();
+        result.trials.iter().filter(|trial| trial.configuration.as_str() == configuration.configuration).collect();
     let phases: Vec<&PhaseResult> = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase).collect();
     let sum = |pick: fn(&OpResult) -> f64| phases.iter().flat_map(|p| p.ops.values()).map(pick).sum::<f64>();
     let done = sum(match work {

@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::configurations::{AtRate, ConfigurationCost, ConfigurationCostInput, RateBasis, cheapest, not_told_apart};
 use super::sheet::PriceSheet;
 use crate::OpResult;
-use crate::human::{self, is_useless};
+use crate::human::{self, cut, is_useless};
 use crate::lines::wrap;
 use crate::table::ColumnKind::{Count, Text};
 use crate::table::Table;
@@ -21,7 +19,7 @@ const NAME: usize = 30;
 
 /// What is priced by the million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// Operations that succeeded.
@@ -52,12 +50,11 @@ impl fmt::Display for Work {
 
 /// The costs of the configurations of a run, and the prices behind them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostResult {
     /// The whole price sheet.
     pub sheet: PriceSheet,
     /// What is priced by the million.
-    #[serde(default)]
     pub work: Work,
     /// The latency limit, in words. Null if the study has none.
     pub limit: Option<String>,
@@ -76,22 +73,14 @@ pub struct CostResult {
 impl CostResult {
     /// The costs of configurations. `limit` describes the limit that `within_limit_per_s` meets; `None` if the study
     /// has no limit. The notes name configurations without a price.
-    pub(crate) fn of(
-        sheet: PriceSheet,
-        configurations: &[ConfigurationCostInput],
-        limit: Option<String>,
-        work: Work,
-    ) -> Self {
-        let costs: Vec<(&ConfigurationCostInput, Option<ConfigurationCost>)> = configurations
-            .iter()
-            .map(|configuration| (configuration, ConfigurationCost::of(&sheet, configuration)))
-            .collect();
-        let unpriced: Vec<String> = costs
-            .iter()
-            .filter(|(_, cost)| cost.is_none())
-            .map(|(configuration, _)| configuration.configuration.clone())
-            .collect();
-        let mut configurations: Vec<ConfigurationCost> = costs.into_iter().filter_map(|(_, cost)| cost).collect();
+    pub(crate) fn of(sheet: PriceSheet, inputs: &[ConfigurationCostInput], limit: Option<String>, work: Work) -> Self {
+        let (mut configurations, mut unpriced) = (Vec::new(), Vec::new());
+        for input in inputs {
+            match ConfigurationCost::of(&sheet, input) {
+                Some(cost) => configurations.push(cost),
+                None => unpriced.push(input.configuration.as_str()),
+            }
+        }
         let compared_at = if limit.is_some() { RateBasis::WithinLimit } else { RateBasis::Measured };
         if let Some(rate) = sheet.rate {
             configurations.iter_mut().for_each(|of| of.at_your_rate = of.at_rate(rate.0 as f64, compared_at));
@@ -108,7 +97,7 @@ impl CostResult {
             limit,
             configurations,
         };
-        result.notes = result.explain(unpriced);
+        result.notes = result.explain(&unpriced);
         result
     }
 
@@ -117,47 +106,38 @@ impl CostResult {
         Self::of(sheet, &[], None, Work::Operations)
     }
 
-    fn explain(&self, unpriced: Vec<String>) -> Vec<String> {
+    /// The cost of a configuration at a rate. `None` if it has none.
+    pub(crate) fn at(&self, configuration: &str, basis: RateBasis) -> Option<&AtRate> {
+        self.configurations.iter().find(|of| of.configuration == configuration)?.at(basis)
+    }
+
+    fn explain(&self, unpriced: &[&str]) -> Vec<String> {
         let mut notes = Vec::new();
         if !unpriced.is_empty() {
             let one = "[stores.NAME] or [configurations.\"PATTERN\"]";
             notes.push(format!("no price for {}: add {one} to the price sheet", unpriced.join(", ")));
         }
-        let named = |keep: &dyn Fn(&ConfigurationCost) -> bool| {
-            self.configurations
-                .iter()
-                .filter(|configuration| keep(configuration))
-                .map(|configuration| configuration.configuration.clone())
-                .collect::<Vec<_>>()
-                .join(", ")
+        // A note about the configurations for which something is so.
+        let mut note = |is: &dyn Fn(&ConfigurationCost) -> bool, what: &str| {
+            let about = self.configurations.iter().filter(|of| is(of)).map(|of| of.configuration.as_str());
+            let about: Vec<&str> = about.collect();
+            notes.extend((!about.is_empty()).then(|| format!("{what}: {}", about.join(", "))));
         };
-        let no_clients = named(&|configuration| configuration.per_hour.with_clients.is_none());
-        if !no_clients.is_empty() {
-            notes
-                .push(format!("client machines are not included, because the sheet does not price them: {no_clients}"));
-        }
-        if self.limit.is_some() {
-            let beyond = named(&|configuration| configuration.within_limit.is_none());
-            if !beyond.is_empty() {
-                notes.push(format!("no rate within the limit: {beyond}"));
-            }
-        }
+        note(
+            &|of| of.per_hour.with_clients.is_none(),
+            "client machines are not included, because the sheet does not price them",
+        );
+        note(&|of| self.limit.is_some() && of.within_limit.is_none(), "no rate within the limit");
         if let Some(rate) = self.sheet.rate {
-            let slower = named(&|configuration| configuration.at_your_rate.is_none());
-            if !slower.is_empty() {
-                notes.push(format!("did not reach your rate of {}/s: {slower}", human::count(rate.0)));
-            }
+            let what = format!("did not reach your rate of {}/s", human::count(rate.0));
+            note(&|of| of.at_your_rate.is_none(), &what);
         }
-        let wide = named(&|of| of.at(self.compared_at).is_some_and(|at| is_useless(&at.per_million.without_clients)));
-        if !wide.is_empty() {
-            notes.push(format!(
-                "unknown: the ends of the interval are more than tenfold apart; run more rounds or longer phases: {wide}"
-            ));
-        }
-        let idle = named(&|configuration| configuration.measured.is_none());
-        if !idle.is_empty() {
-            notes.push(format!("no {} were measured, so a million of them has no price: {idle}", self.work));
-        }
+        note(
+            &|of| of.at(self.compared_at).is_some_and(|at| is_useless(&at.per_million.without_clients)),
+            "unknown: the ends of the interval are more than tenfold apart; run more rounds or longer phases",
+        );
+        let idle = format!("no {} were measured, so a million of them has no price", self.work);
+        note(&|of| of.measured.is_none(), &idle);
         for configuration in &self.configurations {
             notes.extend(configuration.notes.iter().map(|note| format!("{}: {note}", configuration.configuration)));
         }
@@ -180,12 +160,11 @@ impl CostResult {
         let alike = match self.not_told_apart.as_slice() {
             [] => String::new(),
             others => {
-                let interval = |name: &String| {
-                    let configuration =
-                        self.configurations.iter().find(|configuration| configuration.configuration == *name);
-                    configuration.and_then(|configuration| configuration.at(self.compared_at)).is_some_and(has_interval)
+                let has_interval = |name: &String| {
+                    let alone = self.at(name, self.compared_at).map(|at| at.per_million.without_clients);
+                    alone.is_some_and(|alone| alone.low.is_some() && alone.high.is_some())
                 };
-                let all = interval(best) && others.iter().all(interval);
+                let all = has_interval(best) && others.iter().all(has_interval);
                 let why = if all {
                     "their intervals overlap"
                 } else {
@@ -211,7 +190,7 @@ impl CostResult {
             let moneys = [configuration.per_hour, configuration.per_month, configuration.per_year];
             let machines = format!("{} × {}", human::count(on.nodes.into()), on.node);
             let row =
-                |name: &str, on: &str, money: [String; 3]| [clip(name, NAME), clip(on, NAME)].into_iter().chain(money);
+                |name: &str, on: &str, money: [String; 3]| [cut(name, NAME), cut(on, NAME)].into_iter().chain(money);
             table.row(row(&configuration.configuration, &machines, moneys.map(|m| money(m.without_clients))));
             if let Some(clients) = on.clients.filter(|clients| *clients > 0) {
                 let node = on.client_node.as_deref().unwrap_or("(no price)");
@@ -237,9 +216,9 @@ impl CostResult {
                 let maybe = |value: Option<f64>| value.map_or("n/a".to_owned(), money);
                 let end = |value| if is_useless(&alone) { "unknown".to_owned() } else { maybe(value) };
                 table.row([
-                    clip(&configuration.configuration, NAME),
+                    cut(&configuration.configuration, NAME),
                     name.to_owned(),
-                    clip(&human::rate(at.rate_per_s.value), 10),
+                    cut(&human::rate(at.rate_per_s.value), 10),
                     money(alone.value),
                     end(alone.low),
                     end(alone.high),
@@ -251,18 +230,13 @@ impl CostResult {
     }
 }
 
-fn has_interval(at: &AtRate) -> bool {
-    let alone = at.per_million.without_clients;
-    alone.low.is_some() && alone.high.is_some()
-}
-
 impl fmt::Display for CostResult {
     /// Two tables and notes in at most 120 columns. Longer names are cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sheet = &self.sheet;
         let paragraph = |f: &mut fmt::Formatter<'_>, first: &str, text: &str| {
             for (n, line) in wrap(text, WIDTH - 2).iter().enumerate() {
-                writeln!(f, "{}{}", if n == 0 { first } else { "  " }, clip(line, WIDTH - 2))?;
+                writeln!(f, "{}{}", if n == 0 { first } else { "  " }, cut(line, WIDTH - 2))?;
             }
             Ok(())
         };
@@ -295,14 +269,6 @@ impl fmt::Display for CostResult {
             paragraph(f, "- ", note)?;
         }
         Ok(())
-    }
-}
-
-/// The start of a text, with `…` if it was cut.
-fn clip(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
-        None => text.to_owned(),
     }
 }
 

@@ -173,15 +173,6 @@ impl PriceSheet {
         if problems.is_empty() { Ok(sheet) } else { Err(StudyErrors::of(file, text, problems)) }
     }
 
-    /// Checks a sheet that was not read from a file. Errors name `origin` instead of a file.
-    ///
-    /// # Errors
-    /// Every problem, by its key.
-    pub fn validate(self, origin: &str) -> Result<Self, StudyErrors> {
-        let problems = self.problems(today());
-        if problems.is_empty() { Ok(self) } else { Err(StudyErrors::of(Path::new(origin), "", problems)) }
-    }
-
     /// What a configuration runs on, by the first of these that applies: its name, the first matching pattern, its
     /// store, `default`. `None` if the sheet has none of them.
     pub fn runs_on(&self, store: &str, configuration: &str) -> Option<&RunsOn> {

@@ -1,14 +1,17 @@
 //! The load that each part generated in a phase, and the combined resource use of all clients.
 
+use storebench_engine::measure::PhaseRecord;
+
 use crate::{ClientUse, GeneratorResult, Percentiles, PhaseResult};
 
 use super::parts::ReadPart;
 
-/// The load that each part generated in a phase. Each element of `parts` has the part, its result, its actual start and
-/// its agreed start, both in ns since 1970.
-pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) -> Vec<GeneratorResult> {
-    let first = parts.iter().map(|(_, _, began, _)| *began).min().unwrap_or(0);
-    let one = |(part, phase, began, agreed): &(&ReadPart, &PhaseResult, u64, Option<u64>)| {
+/// The load that each part generated in a phase, from its result and its record.
+pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult)], records: &[PhaseRecord]) -> Vec<GeneratorResult> {
+    let first = records.iter().map(|record| record.began_unix_ns).min().unwrap_or(0);
+    let one = |((part, phase), record): (&(&ReadPart, &PhaseResult), &PhaseRecord)| {
+        let began = record.began_unix_ns;
+        let agreed = record.of_part.as_ref().and_then(|of| of.agreed_unix_ns);
         let answered: u64 = phase.ops.values().map(|op| op.succeeded + op.misses).sum();
         GeneratorResult {
             part: part.part.number,
@@ -24,7 +27,7 @@ pub(super) fn generators(parts: &[(&ReadPart, &PhaseResult, u64, Option<u64>)]) 
             client: phase.client.clone(),
         }
     };
-    parts.iter().map(one).collect()
+    parts.iter().zip(records).map(one).collect()
 }
 
 /// At each percentile, the longest delay of all parts.

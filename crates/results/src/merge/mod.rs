@@ -7,18 +7,21 @@ mod generators;
 mod parts;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use storebench_engine::measure::{PhaseRecord, merged};
+use storebench_engine::store::Capabilities;
 use storebench_study::workload::Claim;
 
 use crate::bottleneck::Bottleneck;
 use crate::conclude::conclude;
 use crate::own_delay::own_delay;
-use crate::run_folder::{PartRow, StoreFacts, gather, judge_again};
+use crate::run_folder::{PartRow, judge_again};
 use crate::validity::PREPARE;
 use crate::{
     Failure, FailureKind, FigureRow, FolderError, Pass, PhaseResult, ResourcesResult, RunFolder, RunInfo, RunResult,
-    Secrets, TrialResult,
+    Secrets, TrialResult, gather_phase,
 };
 
 use generators::{all_clients, generators};
@@ -36,26 +39,24 @@ pub enum MergeError {
 }
 
 /// Merges the parts in these folders. Each folder is that of a part, or contains folders of parts. Writes the merged
-/// run to a new folder in `runs_dir`, named after `name` and the date.
+/// run to a new folder in `runs_dir`, named after the run and the date.
 ///
 /// The result names each part that is missing or ended early, and marks the affected trials as incomplete.
 ///
 /// # Errors
 /// A folder is not a part, two folders are the same part, or the parts belong to different runs. In these cases,
 /// nothing is written.
-pub fn merge(folders: &[PathBuf], runs_dir: &Path, name: Option<&str>) -> Result<(RunResult, PathBuf), MergeError> {
+pub fn merge(folders: &[PathBuf], runs_dir: &Path) -> Result<(RunResult, PathBuf), MergeError> {
     let parts = Parts::read(folders)?;
     let first = parts.first();
-    let mut folder = RunFolder::create(runs_dir, name.unwrap_or(&first.result.run.name), Secrets::default())?;
+    let mut folder = RunFolder::create(runs_dir, &first.result.run.name, Secrets::default())?;
     if let Some(text) = first.study_text() {
         folder.write_study(&text)?;
     }
     let mut result = RunResult { run: run_info(&parts, &folder), ..first.result.clone() };
     result.trials = Vec::new();
     for planned in &first.result.plan.trials {
-        if let Some(trial) = merged_trial(&parts, planned.trial, &mut folder)? {
-            result.trials.push(trial);
-        }
+        result.trials.extend(merged_trial(&parts, planned.trial, &mut folder)?);
     }
     let published: Vec<Claim> =
         result.run.study.get("published").and_then(|all| serde_json::from_value(all.clone()).ok()).unwrap_or_default();
@@ -117,7 +118,7 @@ fn merged_trial(parts: &Parts, number: u32, folder: &mut RunFolder) -> Result<Op
         trial.phases.extend(found);
     }
     // Add the other probes of a search to the tables and logs.
-    for row in parts.first().rows().filter(|row| row.trial == number) {
+    for row in parts.first().rows.iter().filter(|row| row.trial == number) {
         let shown = trial.phases.iter().any(|phase| phase.name == row.phase && phase.pass().to_string() == row.pass);
         if shown {
             continue;
@@ -158,20 +159,9 @@ fn failure(parts: &Parts, of_parts: &[(&ReadPart, &TrialResult)]) -> Option<Fail
 
 /// Why a phase began too early: a part began it before another part ended the previous phase.
 fn too_early(of_parts: &[(&ReadPart, &TrialResult)], before: &str, phase: &str) -> Option<String> {
-    let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let of = |trial: &TrialResult, name: &str| {
-        let found = trial.phases.iter().find(|phase| phase.name == name)?;
-        let began = at(&found.began)?;
-        Some((began, began.checked_add(std::time::Duration::from_nanos(found.elapsed_ns)).ok()?))
-    };
-    let (early, began) = of_parts
-        .iter()
-        .filter_map(|(part, trial)| Some((part, of(trial, phase)?.0)))
-        .min_by_key(|(_, began)| *began)?;
-    let (late, ended) = of_parts
-        .iter()
-        .filter_map(|(part, trial)| Some((part, of(trial, before)?.1)))
-        .max_by_key(|(_, ended)| *ended)?;
+    let spans = |name| of_parts.iter().filter_map(move |(part, trial)| Some((part, span(trial, name)?)));
+    let (early, (began, _)) = spans(phase).min_by_key(|(_, (began, _))| *began)?;
+    let (late, (_, ended)) = spans(before).max_by_key(|(_, (_, ended))| *ended)?;
     // Parts that run one after another on purpose are a matter for `parts-apart`.
     (began < ended && late.part != early.part && !one_after_the_other(of_parts, before)).then(|| {
         format!(
@@ -181,15 +171,16 @@ fn too_early(of_parts: &[(&ReadPart, &TrialResult)], before: &str, phase: &str) 
     })
 }
 
+/// When a part began and ended a phase.
+fn span(trial: &TrialResult, phase: &str) -> Option<(Timestamp, Timestamp)> {
+    let found = trial.phases.iter().find(|of| of.name == phase)?;
+    let began: Timestamp = found.began.parse().ok()?;
+    Some((began, began.checked_add(Duration::from_nanos(found.elapsed_ns)).ok()?))
+}
+
 /// Whether any part began a phase after another part had ended it.
 fn one_after_the_other(of_parts: &[(&ReadPart, &TrialResult)], phase: &str) -> bool {
-    let spans = of_parts.iter().filter_map(|(_, trial)| trial.phases.iter().find(|of| of.name == phase));
-    let spans: Vec<(jiff::Timestamp, jiff::Timestamp)> = spans
-        .filter_map(|of| {
-            let began = of.began.parse::<jiff::Timestamp>().ok()?;
-            Some((began, began.checked_add(std::time::Duration::from_nanos(of.elapsed_ns)).ok()?))
-        })
-        .collect();
+    let spans: Vec<_> = of_parts.iter().filter_map(|(_, trial)| span(trial, phase)).collect();
     spans.iter().any(|a| spans.iter().any(|b| b.0 > a.1))
 }
 
@@ -204,31 +195,25 @@ fn merged_phase(
     for (part, phase) in of_parts {
         match part.record_of(trial.trial, phase) {
             Some(record) => {
-                read.push((
-                    *part,
-                    *phase,
-                    record.began_unix_ns,
-                    record.of_part.as_ref().and_then(|o| o.agreed_unix_ns),
-                ));
+                read.push((*part, *phase));
                 records.push(record);
             }
             None => unread = unread.or(Some(part.part.number)),
         }
     }
-    let generators = generators(&read);
+    let generators = generators(&read, &records);
     let Some(record) = merged(records) else { return Ok((None, unread)) };
     let used = first_part.figures(trial.trial, first);
     let rows =
         used.iter().map(|row| FigureRow { at_ns: row.at_ns, took_ns: None, figure: &row.figure, value: row.value });
     folder.add_phase(trial.trial, &trial.store, first.pass(), &record, rows)?;
-    let facts = StoreFacts {
-        embedded: trial.embedded,
-        durability: first.durability.means.clone(),
-        consistency: first.consistency.means.clone(),
-        isolation: first.isolation.as_ref().and_then(|isolation| isolation.means.clone()),
-    };
-    let documents = &first_part.result.documents;
-    let mut found = gather(&record, documents, &facts, None);
+    let capabilities = Capabilities { embedded: trial.embedded, ..Capabilities::default() };
+    let mut found = gather_phase(&record, &first_part.result.documents, &capabilities, None);
+    found.durability.means.clone_from(&first.durability.means);
+    found.consistency.means.clone_from(&first.consistency.means);
+    if let (Some(isolation), Some(of_first)) = (&mut found.isolation, &first.isolation) {
+        isolation.means.clone_from(&of_first.means);
+    }
     if let (Some(rate), Some(planned)) = (&mut found.rate, &first.rate) {
         rate.planned = planned.planned.clone();
     }
@@ -262,7 +247,7 @@ fn of_all_parts(mut used: ResourcesResult, phase: &PhaseResult) -> ResourcesResu
         return used;
     }
     if let Some(store) = &mut used.store {
-        store.cpu_us_per_op = (operations > 0).then(|| store.processor_s() * 1e6 / operations as f64);
+        store.cpu_us_per_op = (operations > 0).then(|| store.cpu_s * 1e6 / operations as f64);
     }
     if let Some(disk) = used.disk.as_mut().filter(|disk| written > 0 && disk.amplification_unknown.is_none()) {
         let own = disk.write_bytes.saturating_sub(disk.others_write_bytes.unwrap_or(0));

@@ -25,7 +25,8 @@ pub(super) struct ReadPart {
     pub(super) part: Part,
     pub(super) result: RunResult,
     path: PathBuf,
-    rows: Vec<PartRow>,
+    /// Its records, one row for each pass of a phase.
+    pub(super) rows: Vec<PartRow>,
     figures: Vec<Figure>,
 }
 
@@ -170,11 +171,6 @@ impl ReadPart {
     pub(super) fn phase(&self, trial: u32, name: &str) -> Option<&PhaseResult> {
         let of = self.result.trials.iter().find(|of| of.trial == trial)?;
         of.phases.iter().find(|phase| phase.name == name)
-    }
-
-    /// All records of the part, one row for each pass of a phase.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &PartRow> {
-        self.rows.iter()
     }
 
     /// The part's record of the same pass as in the row of another part.

@@ -1,13 +1,11 @@
 //! What queries of a study answered, so that stores can be compared.
 
 use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What one query answered, for comparison with other stores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueryAnswers {
     /// Name of its phase.
     pub phase: String,
@@ -21,7 +19,7 @@ pub struct QueryAnswers {
 
 /// What a store answered to the operations of a trace, for comparison with other stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayAnswers {
     /// Operations whose answers can be compared.
     pub compared: u64,
@@ -43,7 +41,7 @@ pub struct ReplayAnswers {
 
 /// One answer to a query.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueryAnswer {
     /// The values of its parameters, by name.
     pub values: IndexMap<String, serde_json::Value>,
@@ -60,7 +58,7 @@ pub struct QueryAnswer {
 
 /// A row of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerRow {
     /// Its hash.
     pub hash: String,

@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use hdrhistogram::Histogram;
 use storebench_engine::measure::{PhaseRecord, Tally, histogram};
 
-use super::model::Percentiles;
+use super::phase::Percentiles;
 
 /// The rank of a quantile among the sorted times of `attempts` attempts, from 1.
 pub(super) fn rank(quantile: f64, attempts: u64) -> u64 {

@@ -1,22 +1,20 @@
 //! Faults and restarts of a store's server.
 
 use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_study::workload::FaultKind;
 
 /// A fault: what was done to the store's server during a phase, and what clients saw of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultResult {
     /// What was done.
     pub what: FaultKind,
     /// How many nodes of the store it was done to.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::operations::is_zero")]
     pub nodes: u32,
     /// How many nodes of the store the run controls.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::operations::is_zero")]
     pub of_nodes: u32,
     /// Further details, such as by how much a link was slowed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -62,13 +60,9 @@ pub struct FaultResult {
     pub problem: Option<String>,
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 /// What a disk lost in a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForgottenResult {
     /// Files whose content went back to an older state.
     pub files: u64,
@@ -80,7 +74,7 @@ pub struct ForgottenResult {
 
 /// How a server was restarted before a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestartedResult {
     /// How long an orderly stop took, in ns.
     pub stop_ns: u64,

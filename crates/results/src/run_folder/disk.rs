@@ -1,13 +1,11 @@
 //! What reached the disk of a store's folder.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A disk over a phase, by its own counters. They include what the file system writes for itself, and what other
 /// processes write.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskResult {
     /// Its name in the system.
     pub name: String,
@@ -17,7 +15,6 @@ pub struct DiskResult {
     pub write_bytes: u64,
     /// The part of them that other processes wrote, assuming the same rate as before the phase. Null if that was not
     /// measured.
-    #[serde(default)]
     pub others_write_bytes: Option<u64>,
     /// Bytes written to it, without those of other processes, for each byte of documents written. Null if no documents
     /// were written, or other processes may have written as much.

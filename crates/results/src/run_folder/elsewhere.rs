@@ -1,13 +1,11 @@
 //! What other machines and stores report about themselves over a phase, in Prometheus text format.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an endpoint reported about its machine and its process over a phase: differences of its counters between the
 /// first answer and the last. Null if it does not report a figure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElsewhereResult {
     /// Its URL.
     pub url: String,

@@ -7,7 +7,8 @@ use storebench_engine::measure::{
 use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpKind, ReadConsistency, Support};
 
 use super::gather::gather_phase;
-use super::model::{CollectionResult, FORMAT, Percentiles, RunInfo, RunResult, TrialResult};
+use super::model::{CollectionResult, FORMAT, RunInfo, RunResult, TrialResult};
+use super::phase::Percentiles;
 use crate::conclude::conclude;
 use crate::environment::Environment;
 
@@ -214,6 +215,7 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
             trial: 1,
             round: 1,
             store: "sqlite".into(),
+            configuration: "sqlite".into(),
             scheme: "sqlite".into(),
             url: "sqlite:books.db".into(),
             version: "SQLite 3.51.0".into(),

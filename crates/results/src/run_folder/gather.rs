@@ -10,10 +10,9 @@ use crate::own_delay::{Load, ORDINARY_LATENESS_NS, own_delay, stopped_at};
 use crate::stats::{Steadiness, steadiness};
 
 use super::attempts::{self, merged};
-use super::model::{
-    AllOps, ClientUse, CollectionResult, Guarantee, Message, Percentiles, PhaseDocuments, PhaseResult, RateResult,
-};
+use super::model::CollectionResult;
 use super::operations::OpResult;
+use super::phase::{AllOps, ClientUse, Guarantee, Message, Percentiles, PhaseDocuments, PhaseResult, RateResult};
 
 impl Percentiles {
     /// Reads them from a histogram.
@@ -27,11 +26,6 @@ impl Percentiles {
             max: Some(histogram.max()),
             ..Self::at(histogram.len(), |quantile| Some(histogram.value_at_quantile(quantile)))
         }
-    }
-
-    /// Whether nothing is known, as in results of older versions.
-    pub(super) fn are_unknown(&self) -> bool {
-        *self == Self::default()
     }
 
     /// The percentiles of `count` values, from their quantiles.
@@ -53,34 +47,8 @@ pub fn gather_phase(
     let consistency = capabilities.consistency.iter().find(|(c, _)| *c == record.consistency);
     let isolations = &capabilities.transactions.isolation;
     let isolation = isolations.iter().find(|(isolation, _)| Some(*isolation) == record.isolation);
-    let facts = StoreFacts {
-        embedded: capabilities.embedded,
-        durability: capabilities.guarantees(record.durability).map(str::to_owned),
-        consistency: consistency.map(|(_, text)| (*text).to_owned()),
-        isolation: isolation.map(|(_, text)| (*text).to_owned()),
-    };
-    gather(record, documents, &facts, calibrated_ns_per_op)
-}
-
-/// What a phase's result says about its store.
-pub(crate) struct StoreFacts {
-    /// Whether it runs within the client's process.
-    pub(crate) embedded: bool,
-    /// How it was set to guarantee the durability.
-    pub(crate) durability: Option<String>,
-    /// How it was set to guarantee the consistency.
-    pub(crate) consistency: Option<String>,
-    /// How it was set to guarantee the isolation.
-    pub(crate) isolation: Option<String>,
-}
-
-/// As [`gather_phase`].
-pub(crate) fn gather(
-    record: &PhaseRecord,
-    documents: &[CollectionResult],
-    store: &StoreFacts,
-    calibrated_ns_per_op: Option<&[f64]>,
-) -> PhaseResult {
+    let guarantee =
+        |name: String, means: Option<&str>| Guarantee { name, means: means.map(str::to_owned), asked: None };
     let open = record.scheduled.is_some();
     let name_of =
         |position: usize| documents.get(position).map_or_else(|| format!("#{position}"), |c| c.collection.clone());
@@ -96,7 +64,7 @@ pub(crate) fn gather(
         }
         ops.insert(name, gather_op(label, tally, over_ns, open, name_of(label.collection)));
     }
-    let client = gather_client(record, store.embedded, calibrated_ns_per_op);
+    let client = gather_client(record, capabilities.embedded, calibrated_ns_per_op);
     let mut all = AllOps {
         response_ns: open.then(|| Percentiles::of(&merged(&record.total.ops, |t| &t.response))),
         response_of_attempts_ns: open.then(|| attempts::of_all(record, Tally::answered)).flatten(),
@@ -120,13 +88,9 @@ pub(crate) fn gather(
         in_flight_limit: record.sessions().saturating_mul(record.in_flight.into()),
         connection_events: record.total.connections,
         in_flight_share: in_flight_share(record),
-        durability: Guarantee { name: record.durability.to_string(), means: store.durability.clone(), asked: None },
-        consistency: Guarantee { name: record.consistency.to_string(), means: store.consistency.clone(), asked: None },
-        isolation: record.isolation.map(|isolation| Guarantee {
-            name: isolation.to_string(),
-            means: store.isolation.clone(),
-            asked: None,
-        }),
+        durability: guarantee(record.durability.to_string(), capabilities.guarantees(record.durability)),
+        consistency: guarantee(record.consistency.to_string(), consistency.map(|(_, text)| *text)),
+        isolation: record.isolation.map(|name| guarantee(name.to_string(), isolation.map(|(_, text)| *text))),
         rate: record.scheduled.map(|scheduled| gather_rate(record, scheduled)),
         ops,
         all,
@@ -244,7 +208,7 @@ fn gather_op(label: &Label, tally: &Tally, over_ns: f64, open: bool, collection:
 }
 
 /// The standard deviation of a figure of `count` operations, by the sum over all and the sum of the squares. `None` if there
-/// are none, and in records of earlier versions, which have no squares.
+/// are none, or if bulk operations failed in part: their documents have no squares.
 fn deviation(count: u64, sum: u64, squared: u64) -> Option<f64> {
     let n = count as f64;
     let mean = sum as f64 / n;
@@ -330,7 +294,7 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
             .iter()
             .map(|w| share(w.cpu_ns.saturating_sub(w.spin_ns) as f64, w.wall_ns as f64))
             .fold(0.0, f64::max),
-        starved_s: starved_ns(&record.resources) as f64 / 1e9,
+        starved_s: stops(record).sum::<u64>() as f64 / 1e9,
         stopped_ns: stopped(record),
         rss_max_bytes: record.resources.iter().map(|s| s.rss_bytes).max().unwrap_or(0),
         send_delay_ns: Percentiles::of(&record.total.send_delay),
@@ -338,21 +302,20 @@ fn gather_client(record: &PhaseRecord, embedded: bool, calibrated_ns_per_op: Opt
     }
 }
 
-/// Time lost to late wake-ups. More than normal lateness means that the process wanted to run but did not.
-fn starved_ns(samples: &[ResourceSample]) -> u64 {
-    samples.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS).sum()
+/// Late wake-ups, in ns. More than normal lateness means that the process wanted to run but did not.
+fn stops(record: &PhaseRecord) -> impl Iterator<Item = u64> {
+    record.resources.iter().map(|s| s.lateness_ns).filter(|ns| *ns >= ORDINARY_LATENESS_NS)
 }
 
 /// How long operations were delayed by that.
 fn stopped(record: &PhaseRecord) -> Percentiles {
-    let samples = &record.resources;
-    let stops = samples.iter().filter(|s| s.lateness_ns >= ORDINARY_LATENESS_NS).count() as u64;
     let limit = (record.sessions() * u64::from(record.in_flight)) as f64;
     let load = match record.scheduled {
         Some(_) => Load::Open,
         None => Load::Closed { limit, operations: record.operations() as f64 },
     };
-    Percentiles::at(stops, |quantile| stopped_at(samples, record.elapsed_ns, load, quantile))
+    let delay = |quantile| stopped_at(&record.resources, record.elapsed_ns, load, quantile);
+    Percentiles::at(stops(record).count() as u64, delay)
 }
 
 /// CPU time of the process over the phase. The samples do not quite reach its ends, so their slope is extrapolated.

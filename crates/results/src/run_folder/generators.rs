@@ -1,16 +1,14 @@
 //! The parts of a merged run, each a generator of load of its own.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 
-use super::model::{AllOps, ClientUse};
+use super::phase::{AllOps, ClientUse};
 
 /// The parts of a merged run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartsResult {
     /// How many parts the run was divided into.
     pub of: u32,
@@ -23,7 +21,7 @@ pub struct PartsResult {
 
 /// One part of a merged run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartResult {
     /// Its number, from 1.
     pub part: u32,
@@ -42,7 +40,7 @@ pub struct PartResult {
 
 /// What one part did in a phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorResult {
     /// Number of the part, from 1.
     pub part: u32,

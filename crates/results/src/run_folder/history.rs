@@ -8,8 +8,6 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_consistency::{BrokenKey, History, HistoryError, Report, Staleness};
 
@@ -20,7 +18,7 @@ const EXAMPLES: usize = 3;
 
 /// What a consistency check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryResult {
     /// Documents that were followed and used.
     pub keys: u64,

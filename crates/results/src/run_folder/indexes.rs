@@ -1,12 +1,12 @@
 //! Indexes that a study gives in the stores' own words.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::human::{bytes, duration};
 
 /// An index that a trial built after its load.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IndexResult {
     /// The collection that it is of.
     pub collection: String,
@@ -16,4 +16,13 @@ pub struct IndexResult {
     pub build_ns: Option<u64>,
     /// Its size when it was built, in bytes. Null if the store does not report it.
     pub bytes: Option<u64>,
+}
+
+impl IndexResult {
+    /// How long it took to build, and its size: `built in 1.23 s, 4.56 MiB`.
+    pub fn in_words(&self) -> String {
+        let built = self.build_ns.map(|ns| format!("built in {}", duration(ns as f64)));
+        let size = self.bytes.map(|size| bytes(size as f64));
+        format!("{}, {}", built.as_deref().unwrap_or("already existed"), size.as_deref().unwrap_or("size unknown"))
+    }
 }

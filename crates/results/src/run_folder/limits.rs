@@ -5,7 +5,7 @@ use storebench_engine::measure::{PhaseRecord, Tally};
 use storebench_study::workload::{Limit, LimitOn, LimitPath};
 
 use super::attempts::{at_rank, merged, rank};
-use super::model::LimitResult;
+use super::phase::LimitResult;
 
 /// Judges every limit of this phase.
 ///

@@ -20,6 +20,7 @@ mod model;
 mod operations;
 mod part_rows;
 mod pass;
+mod phase;
 mod read;
 mod redact;
 mod resources;
@@ -34,7 +35,6 @@ pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;
 pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, log_name};
 pub use gather::gather_phase;
-pub(crate) use gather::{StoreFacts, gather};
 pub use generators::{GeneratorResult, PartResult, PartsResult};
 pub use history::{HistoryResult, read_history};
 pub use hlog::{histogram_log, merged_log};
@@ -42,13 +42,17 @@ pub use indexes::IndexResult;
 pub use limits::judge as judge_limits;
 pub(crate) use limits::judge_again;
 pub use model::{
-    AllOps, ClientUse, CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind,
-    FigureOverTrials, FigureResult, Guarantee, LimitResult, Message, OwnDelay, Percentiles, PhaseDocuments,
-    PhaseResult, RateResult, RunInfo, RunResult, SampledResult, StoreAfter, StoreStatsResult, TasksResult, TrialResult,
+    CollectionResult, ConfigurationResult, FORMAT, FactorSweep, Failure, FailureKind, FigureOverTrials, RunInfo,
+    RunResult, SampledResult, TrialResult,
 };
+pub(crate) use operations::is_zero;
 pub use operations::{OpResult, QueryPlanResult};
 pub(crate) use part_rows::{PartRow, part_rows};
 pub use pass::Pass;
+pub use phase::{
+    AllOps, ClientUse, FigureResult, Guarantee, LimitResult, Message, OwnDelay, Percentiles, PhaseDocuments,
+    PhaseResult, RateResult, StoreAfter, StoreStatsResult, TasksResult,
+};
 pub use read::{read_result, read_run};
 pub use redact::{redact, redact_url, without_password};
 pub use resources::{

@@ -1,20 +1,19 @@
 //! What happened to the operations of one label.
 
 use indexmap::IndexMap;
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use storebench_study::op_kind::OpKind;
 
-use super::model::Percentiles;
+use super::phase::Percentiles;
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+/// Whether a number is left out.
+pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// What happened to the operations of one label.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpResult {
     /// The operation: `read`, `upsert`, `bulk-insert`, `copy-in`, …
     pub kind: String,
@@ -56,14 +55,11 @@ pub struct OpResult {
     pub written_bytes: u64,
     /// Bytes of documents read.
     pub read_bytes: u64,
-    /// Standard deviation of the documents of an operation that succeeded. Null in results of earlier versions.
-    #[serde(default)]
+    /// Standard deviation of the documents of an operation that succeeded. Null without any.
     pub documents_sd: Option<f64>,
     /// The same of the bytes sent, over all tries.
-    #[serde(default)]
     pub written_bytes_sd: Option<f64>,
     /// The same of the bytes read.
-    #[serde(default)]
     pub read_bytes_sd: Option<f64>,
     /// Documents whose contents were compared with the expected ones.
     pub checked: u64,
@@ -73,7 +69,6 @@ pub struct OpResult {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wrong_rows: u64,
     /// How the store said that it would answer, if it reports that for page, prefix, scan, view and query.
-    #[serde(default)]
     pub query_plan: Option<QueryPlanResult>,
     /// Open loop: from the scheduled start to the end, for successes, misses and unfinished operations (the latter with
     /// their age at the end, a lower bound). Null in a closed loop.
@@ -103,7 +98,7 @@ impl OpResult {
 
 /// How a store would answer a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueryPlanResult {
     /// The field that a page queries.
     pub field: Option<String>,

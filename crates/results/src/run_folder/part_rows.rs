@@ -9,7 +9,7 @@ use storebench_engine::measure::PhaseRecord;
 
 use super::pass::Pass;
 use super::secrets::Secrets;
-use super::tables::{member_of, rows_of};
+use super::tables::{packed, rows_of};
 
 /// The file, in the folder of a part.
 pub(super) const PART_FILE: &str = "part.jsonl.gz";
@@ -45,7 +45,7 @@ pub(super) fn part_row(trial: u32, pass: Pass, record: &PhaseRecord, secrets: &S
     let phase = record.name.clone();
     let json = String::from_utf8(record.to_json()?).map_err(io::Error::other)?;
     let record = RawValue::from_string(json)?;
-    member_of(&PartRow { trial, phase, pass: pass.to_string(), record })
+    packed(std::iter::once(PartRow { trial, phase, pass: pass.to_string(), record }))
 }
 
 /// The rows of a part.

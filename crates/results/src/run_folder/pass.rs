@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::model::PhaseResult;
+use super::phase::PhaseResult;
 
 /// A pass of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Reads a run folder that anyone may have made, moved or damaged.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -46,23 +46,18 @@ pub fn read_result(bytes: &[u8], file: &Path) -> Result<RunResult, FolderError> 
             "the file has no `format`, so Storebench did not write it; give the {RESULT_FILE} of a run"
         )));
     };
-    check_format(&format, file)?;
+    if format != FORMAT {
+        let number = |text: &str| text.strip_prefix("storebench-run/").and_then(|n| n.parse::<u64>().ok());
+        let remedy = match (number(&format), number(FORMAT)) {
+            (Some(theirs), Some(ours)) if theirs > ours => "a newer Storebench wrote it: update this one",
+            (Some(_), _) => "an older Storebench wrote it: read it with that version",
+            (None, _) => "Storebench did not write it: give the run.json of a run",
+        };
+        return Err(FolderError::Format { path: file.to_owned(), format, remedy: remedy.to_owned() });
+    }
     serde_json::from_value(value).map_err(|e| {
         corrupt(format!("the file claims format `{format}`, but {e}: it was changed after the run; use the original"))
     })
-}
-
-fn check_format(format: &str, file: &Path) -> Result<(), FolderError> {
-    if format == FORMAT {
-        return Ok(());
-    }
-    let number = |text: &str| text.strip_prefix("storebench-run/").and_then(|n| n.parse::<u64>().ok());
-    let remedy = match (number(format), number(FORMAT)) {
-        (Some(theirs), Some(ours)) if theirs > ours => "a newer Storebench wrote it: update this one",
-        (Some(_), _) => "an older Storebench wrote it: read it with that version",
-        (None, _) => "Storebench did not write it: give the run.json of a run",
-    };
-    Err(FolderError::Format { path: PathBuf::from(file), format: format.to_owned(), remedy: remedy.to_owned() })
 }
 
 #[cfg(test)]
@@ -86,7 +81,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_refused_by_name() {
         let whole = whole();
-        let newer = String::from_utf8(whole.clone()).unwrap().replace(FORMAT, "storebench-run/3");
+        let newer = String::from_utf8(whole.clone()).unwrap().replace(FORMAT, "storebench-run/4");
         for (bytes, says) in [
             (&b""[..], "empty"),
             (b"\x00\xff\xfe garbage", "not JSON"),
@@ -96,8 +91,8 @@ mod tests {
             (b"{\"format\": \"other/1\"}", "did not write it"),
             (newer.as_bytes(), "newer Storebench"),
             (b"{\"format\": \"storebench-run/1\"}", "older Storebench"),
-            (b"{\"format\": \"storebench-run/2\"}", "missing field"),
-            (b"{\"format\": \"storebench-run/2\", \"run\": 7}", "invalid type"),
+            (b"{\"format\": \"storebench-run/3\"}", "missing field"),
+            (b"{\"format\": \"storebench-run/3\", \"run\": 7}", "invalid type"),
         ] {
             let text = refusal(bytes);
             assert!(text.contains("runs/x/run.json") && text.contains(says), "{text}");

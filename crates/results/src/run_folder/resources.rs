@@ -1,7 +1,5 @@
 //! What servers, the machine and a store's folder used over a phase, as `run.json` summarises it.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::disk::DiskResult;
@@ -9,7 +7,7 @@ use super::elsewhere::ElsewhereResult;
 
 /// Which processes were watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WatchedProcess {
     /// None: the store is on another machine, or its processes could not be identified.
@@ -23,7 +21,7 @@ pub enum WatchedProcess {
 
 /// What was used over a phase, as far as known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResourcesResult {
     /// The time between the first sample and the last, in ns.
     pub span_ns: u64,
@@ -41,7 +39,6 @@ pub struct ResourcesResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskResult>,
     /// The network of the machine that the client ran on.
-    #[serde(default)]
     pub network: NetworkResult,
     /// What other machines and the store reported about themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,11 +50,10 @@ pub struct ResourcesResult {
 
 /// The effect of a server's resource limits over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitedResult {
     /// Of the periods of 100 ms in which it had work, the share in which it had to wait because its CPU quota was used
     /// up.
-    #[serde(default)]
     pub throttled_share: f64,
     /// Time that it waited for that reason, summed over processors, in seconds.
     pub throttled_s: f64,
@@ -69,13 +65,12 @@ pub struct LimitedResult {
 
 /// What a store's processes used. Counts cover the phase only.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoreUseResult {
     /// Which processes these are.
     pub whose: WatchedProcess,
-    /// CPU time, in seconds, counted in ns. Null in results of older versions, which only have the kernel's ticks.
-    #[serde(default)]
-    pub cpu_s: Option<f64>,
+    /// CPU time, in seconds, counted in ns.
+    pub cpu_s: f64,
     /// The part of it in user mode, in seconds, in the kernel's ticks (usually of 10 ms).
     pub cpu_user_s: f64,
     /// The same in kernel mode.
@@ -116,16 +111,9 @@ pub struct StoreUseResult {
     pub open_files_max: u64,
 }
 
-impl StoreUseResult {
-    /// CPU time in seconds.
-    pub fn processor_s(&self) -> f64 {
-        self.cpu_s.unwrap_or(self.cpu_user_s + self.cpu_system_s)
-    }
-}
-
 /// What a machine used, as shares from 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostResult {
     /// Share of all processors that was in use.
     pub cpu_busy_share: f64,
@@ -146,7 +134,7 @@ pub struct HostResult {
 
 /// A store's folder.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FolderResult {
     /// Bytes on the disk when the phase began.
     pub begin_bytes: u64,
@@ -163,7 +151,7 @@ pub struct FolderResult {
 
 /// A machine's network over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkResult {
     /// Received from other machines, in bytes.
     pub received_bytes: u64,

@@ -1,14 +1,12 @@
 //! Searches for the highest rate that meets the limits, as `run.json` stores them.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::model::LimitResult;
+use super::phase::LimitResult;
 
 /// A search for the highest rate at which the study's limits are met.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchResult {
     /// The phase whose rate was searched.
     pub phase: String,
@@ -26,7 +24,7 @@ pub struct SearchResult {
 
 /// One rate that was tried.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeResult {
     /// Operations scheduled per second.
     pub rate: f64,
@@ -42,7 +40,6 @@ pub struct ProbeResult {
     /// Successes and misses per second.
     pub achieved_per_s: f64,
     /// Share of the in-flight limit that was in use, on average.
-    #[serde(default)]
     pub in_flight_share: f64,
     /// How late the client sent although the in-flight limit was not reached. If this comes near the limit, the client
     /// failed, not the store.
@@ -53,7 +50,7 @@ pub struct ProbeResult {
 
 /// Why a rate is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ProbeReason {
     /// The first rate.
     #[default]

@@ -117,9 +117,7 @@ fn first_line(file: &str) -> Option<String> {
 /// A secret as it was typed, decoded, encoded for URLs, and quoted for JSON.
 fn spellings(secret: &str) -> Vec<String> {
     let mut all = vec![secret.to_owned()];
-    if let Some(decoded) = percent_decoded(secret) {
-        all.push(decoded);
-    }
+    all.extend(percent_decoded(secret));
     for plain in all.clone() {
         let quoted = Value::from(plain.as_str()).to_string();
         all.push(quoted[1..quoted.len() - 1].to_owned());

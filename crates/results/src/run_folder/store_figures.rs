@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use storebench_engine::measure::StoreStats;
 
-use super::model::{FigureResult, StoreStatsResult};
+use super::phase::{FigureResult, StoreStatsResult};
 
 /// The first, last and greatest value of each figure.
 pub(super) fn gather(told: &StoreStats) -> StoreStatsResult {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storebench_engine::measure::{Label, PhaseRecord, Tally};
 
-use super::model::Percentiles;
+use super::phase::Percentiles;
 
 /// A table of a run folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,14 +135,6 @@ struct Row<'a, R> {
     row: R,
 }
 
-#[derive(Debug, Serialize)]
-struct ResourceRow {
-    at_ns: u64,
-    rss_bytes: u64,
-    process_cpu_ns: u64,
-    lateness_ns: u64,
-}
-
 /// One figure at one moment. Names of counters end in `_total`.
 #[derive(Debug, Serialize)]
 pub struct FigureRow<'a> {
@@ -163,40 +155,35 @@ pub(super) fn members<'a>(
     record: &PhaseRecord,
     used: impl IntoIterator<Item = FigureRow<'a>>,
 ) -> io::Result<[(Table, Vec<u8>); 4]> {
-    let resources = record.resources.iter().map(|s| ResourceRow {
-        at_ns: s.at_ns,
-        rss_bytes: s.rss_bytes,
-        process_cpu_ns: s.cpu_ns,
-        lateness_ns: s.lateness_ns,
+    let resources = record.resources.iter().map(|s| {
+        serde_json::json!({
+            "at_ns": s.at_ns,
+            "rss_bytes": s.rss_bytes,
+            "process_cpu_ns": s.cpu_ns,
+            "lateness_ns": s.lateness_ns,
+        })
     });
     let told = record.store_stats.samples.iter().flat_map(|sample| {
         let (at_ns, took_ns) = (sample.at_ns, Some(sample.took_ns));
         sample.figures.iter().map(move |(figure, value)| FigureRow { at_ns, took_ns, figure, value: *value })
     });
     Ok([
-        (Table::Intervals, packed(place, intervals(record))?),
-        (Table::Resources, packed(place, resources)?),
-        (Table::ServerResources, packed(place, used.into_iter())?),
-        (Table::StoreStats, packed(place, told)?),
+        (Table::Intervals, packed(intervals(record).map(|row| Row { place, row }))?),
+        (Table::Resources, packed(resources.map(|row| Row { place, row }))?),
+        (Table::ServerResources, packed(used.into_iter().map(|row| Row { place, row }))?),
+        (Table::StoreStats, packed(told.map(|row| Row { place, row }))?),
     ])
 }
 
-/// One row as a gzip member.
-pub(super) fn member_of(row: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
-    serde_json::to_writer(&mut out, row)?;
-    out.write_all(b"\n")?;
-    out.finish()
-}
-
-fn packed<R: Serialize>(place: RowKey<'_>, rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
+/// Rows as a gzip member. Empty without rows.
+pub(super) fn packed<R: Serialize>(rows: impl Iterator<Item = R>) -> io::Result<Vec<u8>> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return Ok(Vec::new());
     }
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     for row in rows {
-        serde_json::to_writer(&mut out, &Row { place, row })?;
+        serde_json::to_writer(&mut out, &row)?;
         out.write_all(b"\n")?;
     }
     out.finish()
@@ -371,11 +358,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(Table::Resources.file());
         let member = |trial| {
-            packed(
-                RowKey { trial, ..PLACE },
-                [1, 2].map(|at| serde_json::json!({"at": at}).as_object().cloned()).into_iter(),
-            )
-            .unwrap()
+            let place = RowKey { trial, ..PLACE };
+            packed([1, 2].into_iter().map(|at| Row { place, row: serde_json::json!({"at": at}) })).unwrap()
         };
         append(&path, &member(1)).unwrap();
         append(&path, &member(2)).unwrap();

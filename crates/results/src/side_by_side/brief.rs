@@ -9,7 +9,7 @@ use super::{
     unlike_operations,
 };
 use crate::answer::phases_told;
-use crate::configurations::configuration_of;
+use crate::configurations::varied;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
 use crate::human::{count, duration, rate, ratio};
 use crate::stats::Estimate;
@@ -87,7 +87,7 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
         by = by.or_else(|| figures.iter().skip(begins).position(compared).map(|nth| begins + nth));
     }
     let mut sorted = configurations.to_vec();
-    let factors = varied(configurations);
+    let factors = varied(configurations.iter().map(|of| &of.values));
     if let Some(path) = factors.first().filter(|path| factors.len() == 1 && path.ends_with(".rate")) {
         // What is asked of a store is no result of it: none of these is the best.
         by = None;
@@ -135,7 +135,7 @@ fn is_whole(figure: &FigureOverTrials) -> bool {
 
 fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefTable {
     let Sorted { configurations: sorted, figures, by } = sorted(result, configurations);
-    let factors = varied(configurations);
+    let factors = varied(configurations.iter().map(|of| &of.values));
     let names = short_names(factors.iter().copied().collect::<Vec<_>>());
     let stores: IndexSet<&str> = configurations.iter().map(|c| c.store.as_str()).collect();
     let with_store = stores.len() > 1 || factors.is_empty();
@@ -261,15 +261,6 @@ fn to_the_best(best: &FigureOverTrials, own: &FigureOverTrials, best_is_first: b
     text.into()
 }
 
-/// The paths of the factors in which the configurations differ.
-fn varied<'a>(configurations: &[&'a ConfigurationResult]) -> IndexSet<&'a str> {
-    let mut seen: IndexMap<&str, IndexSet<String>> = IndexMap::new();
-    for (path, value) in configurations.iter().flat_map(|c| &c.values) {
-        seen.entry(path).or_default().insert(value.to_string());
-    }
-    seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
-}
-
 /// One operation of a phase: its rate, and its times.
 struct OpRow<'a> {
     phase: &'a str,
@@ -385,8 +376,8 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
     let several = result.trials.len() > 1;
     for trial in &result.trials {
         let name = match result.trials.len() > result.configurations.len() {
-            true => format!("{}, trial {}", configuration_of(trial), trial.trial),
-            false => configuration_of(trial).to_owned(),
+            true => format!("{}, trial {}", trial.configuration.as_str(), trial.trial),
+            false => trial.configuration.clone(),
         };
         for phase in &trial.phases {
             for (nth, fault) in phase.faults.iter().enumerate() {
@@ -429,7 +420,8 @@ fn faults(result: &RunResult) -> Option<BriefTable> {
     }
     // A trial that ended before its faults must not be missing.
     for (trial, failure) in result.trials.iter().filter_map(|trial| Some((trial, trial.failure.as_ref()?))) {
-        let mut row: Vec<Cell> = vec![configuration_of(trial).into(), failure.during.as_str().into(), "failed".into()];
+        let mut row: Vec<Cell> =
+            vec![trial.configuration.as_str().into(), failure.during.as_str().into(), "failed".into()];
         row.resize(table.columns.len(), Cell::default());
         table.rows.push(row);
     }

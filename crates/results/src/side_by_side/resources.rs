@@ -4,7 +4,6 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::{ConfigurationsTable, Shown, find, over};
 use crate::bottleneck::Limit;
-use crate::configurations::configuration_of;
 use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration, plural};
 use crate::table::{Cell, ColumnKind, Table};
@@ -56,7 +55,7 @@ fn table(result: &RunResult, phase: &str) -> Option<ConfigurationsTable> {
 
 /// The most frequent bottleneck of a configuration's trials, with the evidence from the first of them.
 fn limit(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -> String {
-    let trials = result.trials.iter().filter(|trial| configuration_of(trial) == configuration.configuration);
+    let trials = result.trials.iter().filter(|trial| trial.configuration.as_str() == configuration.configuration);
     let found: Vec<_> =
         trials.flat_map(|t| &t.phases).filter(|p| p.name == phase).filter_map(|p| p.bottleneck.as_ref()).collect();
     let mut often: IndexMap<Limit, usize> = IndexMap::new();
@@ -77,14 +76,13 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);
     let mut notes = Vec::new();
     if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
-        match (whose.contains(&WatchedProcess::Server), whose.contains(&WatchedProcess::ClientAndStore)) {
-            (true, true) => {
-                notes.push("CPU and memory: the server; for embedded stores, store and client together".to_owned())
-            }
-            (true, false) => notes.push("CPU and memory: the server alone".to_owned()),
-            (false, true) => notes.push("CPU and memory: store and client together (one process)".to_owned()),
-            (false, false) => {}
-        }
+        let whose = match (whose.contains(&WatchedProcess::Server), whose.contains(&WatchedProcess::ClientAndStore)) {
+            (true, true) => Some("the server; for embedded stores, store and client together"),
+            (true, false) => Some("the server alone"),
+            (false, true) => Some("store and client together (one process)"),
+            (false, false) => None,
+        };
+        notes.extend(whose.map(|whose| format!("CPU and memory: {whose}")));
     }
     if has(WRITE_AMPLIFICATION.name) {
         notes.push(
@@ -96,7 +94,7 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
     let unknown = |trial: &TrialResult| {
         let mut phases = trial.phases.iter().filter(|p| p.name == phase);
         let why = phases.find_map(|p| p.resources.as_ref()?.disk.as_ref()?.amplification_unknown.clone())?;
-        Some(format!("write amplification of {}, trial {}: {why}", configuration_of(trial), trial.trial))
+        Some(format!("write amplification of {}, trial {}: {why}", trial.configuration.as_str(), trial.trial))
     };
     let mut unknown = result.trials.iter().filter_map(unknown);
     notes.extend(unknown.next());

@@ -1,8 +1,6 @@
 //! Confidence intervals of means and ratios, computed on logarithms. A ratio and its inverse are then treated alike,
 //! and a factor on a whole round (a warmer machine, a busier disk) cancels.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use special::Beta as _;
 
@@ -11,7 +9,7 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A figure over trials, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The geometric mean over trials; for a ratio, over rounds.
     pub value: f64,
@@ -265,7 +263,8 @@ impl Logs {
     }
 }
 
-pub(super) fn mean(values: &[f64]) -> f64 {
+/// The arithmetic mean.
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 

@@ -14,7 +14,8 @@ mod trend;
 
 pub use interval::Estimate;
 pub(crate) use interval::{
-    CONFIDENCE, MOST_TRIALS, Observed, Uncertain, mean_of_runs, mean_of_trials, paired_ratio, ratio_of_runs, share_of,
+    CONFIDENCE, MOST_TRIALS, Observed, Uncertain, mean, mean_of_runs, mean_of_trials, paired_ratio, ratio_of_runs,
+    share_of,
 };
 pub(crate) use outliers::outlying;
 pub use series::{Band, band};

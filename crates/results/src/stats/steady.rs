@@ -1,7 +1,5 @@
 //! Finds events on the time axis of a run: stalls, changes of level, a slope.
 
-#[cfg(feature = "schema")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interval::mean;
@@ -27,7 +25,7 @@ const VALUES_A_CHANGE: usize = 25;
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SeriesEventKind {
     /// Hardly anything was answered for a while.
@@ -40,7 +38,7 @@ pub enum SeriesEventKind {
 
 /// One event of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SeriesEvent {
     /// The kind of the event.
     pub kind: SeriesEventKind,
@@ -56,7 +54,7 @@ pub struct SeriesEvent {
 
 /// The events in a series, and how steady it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steadiness {
     /// The events, in order of time.
     pub events: Vec<SeriesEvent>,

@@ -1,8 +1,10 @@
 //! What a check is, what it examines, and what it finds.
 
-use super::model::{CheckResult, Severity};
-use crate::configurations::{Configuration, configuration_of, configurations_of};
+use super::model::CheckResult;
+pub(super) use super::model::Severity;
+use crate::configurations::{Configuration, configurations_of};
 use crate::environment::Environment;
+use crate::human::{first_of, percent};
 use crate::{PhaseResult, RunResult, TrialResult};
 
 /// A named check, with everything that is needed to list and run it. `checks/page.md` explains what it means.
@@ -138,10 +140,20 @@ impl Finding {
             weight: self.weight,
             trial: trial.map(|t| t.trial),
             store: trial.map(|t| t.store.clone()),
-            configuration: trial.map(|t| configuration_of(t).to_owned()),
+            configuration: trial.map(|t| t.configuration.clone()),
             phase: phase.map(|p| p.name.clone()),
         }
     }
+}
+
+/// The severity of a share by its thresholds, and these in words.
+pub(super) fn above(share: f64, (caution, invalid): (f64, f64)) -> (Severity, String) {
+    let severity = match share {
+        _ if share > invalid => Severity::Invalid,
+        _ if share > caution => Severity::Caution,
+        _ => Severity::Pass,
+    };
+    (severity, format!("caution above {}, invalid above {}", percent(caution), percent(invalid)))
 }
 
 /// The worst of several figures, with how many there are: a study may have hundreds.
@@ -154,10 +166,5 @@ pub(super) fn worst_of(mut figures: Vec<(f64, String)>) -> Option<String> {
 
 /// The first few texts of a list, and how many more there are: a study may have hundreds of configurations.
 pub(super) fn some(texts: &[String]) -> String {
-    const MOST: usize = 4;
-    let mut out = texts.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
-    if texts.len() > MOST {
-        out += &format!("; and {} more", texts.len() - MOST);
-    }
-    out
+    first_of(texts.iter().cloned(), 4, |more| format!("and {more} more")).join("; ")
 }

@@ -214,18 +214,4 @@ mod tests {
             assert!(!names.iter().any(|name| name == check), "{check}");
         }
     }
-
-    #[test]
-    fn configurations_of_old_results_are_stores() {
-        let mut result = closed(|_| ());
-        result.trials.push(result.trials[0].clone());
-        assert_eq!(Configurations::of(&result).configurations.len(), 1);
-        result.trials[1].configuration = "sqlite batch=9".into();
-        let names: Vec<String> = Configurations::of(&result)
-            .configurations
-            .iter()
-            .map(|configuration| configuration.name.to_owned())
-            .collect();
-        assert_eq!(names, ["sqlite", "sqlite batch=9"]);
-    }
 }

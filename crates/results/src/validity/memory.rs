@@ -1,6 +1,5 @@
 //! The size of documents relative to the memory of the machine.
 
-use crate::configurations::configuration_of;
 use crate::environment::is_loopback;
 use crate::{RunResult, TrialResult};
 
@@ -21,7 +20,7 @@ pub(super) fn documents_bytes(result: &RunResult, trial: &TrialResult, collectio
     if let Some(sampled) = trial.sampled.get(collection) {
         return Some(sampled.keys as f64 * sampled.mean_bytes as f64);
     }
-    let made = result.documents.iter().find(|c| c.collection == collection && c.is_of(configuration_of(trial)))?;
+    let made = result.documents.iter().find(|c| c.collection == collection && c.is_of(trial.configuration.as_str()))?;
     let count = trial.documents.get(collection).copied().unwrap_or(made.count);
     Some(count as f64 * made.mean_bytes as f64)
 }

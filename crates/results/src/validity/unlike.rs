@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::check::{Configurations, Finding, some};
-use super::model::Severity;
+use super::check::{Configurations, Finding, Severity, some};
 use crate::comparability::{Difference, DifferenceKind, differences};
 use crate::configurations::Configuration;
 

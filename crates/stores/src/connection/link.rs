@@ -91,7 +91,7 @@ impl<T> Link<T> {
             pipe: Pipe::new(window),
             state,
             connect,
-            backoff: Backoff::new(),
+            backoff: Backoff::default(),
             disconnects: 0,
             reads: 0,
             silence: None,

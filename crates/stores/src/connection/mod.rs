@@ -6,26 +6,24 @@
 //! leave in one `write`.
 
 mod answers;
+mod bulk;
+mod collection;
 mod dialog;
+mod expiry;
 mod link;
 mod pipe;
-#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 mod pipelined;
-#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 mod steps;
 mod wake_flag;
 mod work;
 
-pub(crate) use answers::Answers;
-#[cfg(feature = "http")]
-pub(crate) use answers::READS_PER_TURN;
+pub(crate) use answers::{Answers, READS_PER_TURN};
+pub(crate) use collection::{Collection, Ready};
 pub(crate) use dialog::Dialog;
+pub(crate) use expiry::expiry_s;
 #[cfg(test)]
 pub(crate) use link::Connecting;
-pub(crate) use link::{Connect, Link, Turn, again};
-#[cfg(feature = "http")]
-pub(crate) use link::{Read, exchange, write};
+pub(crate) use link::{Connect, Link, Read, Turn, again, exchange, write};
 pub(crate) use pipe::Pipe;
-#[cfg(any(feature = "memcached", feature = "redis", feature = "couchbase"))]
 pub(crate) use pipelined::{Awaited, Dialect, MOST_AGAIN, Pipelined, Role};
 pub(crate) use work::{Change, NONE, Work, Works};

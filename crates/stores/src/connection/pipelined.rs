@@ -1,20 +1,18 @@
 //! A session of a key-value store, with one link, or one link to each node that holds some of the keys.
 //!
-//! The drivers of such stores share this code: single operations, and bulk operations item by item. Operations in steps
-//! are in `steps`.
+//! The drivers of such stores share this code. Bulk operations item by item are in `bulk`, operations in steps in `steps`.
 
 use std::task::{Context, Poll};
 
 use storebench_engine::store::{
-    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters,
-    Token,
+    BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters, Token,
 };
-use storebench_study::workload::Body;
 
-use super::{Answers, Change, Link, NONE, Works};
-use crate::document::{collection_of, wrong_collection};
+use super::{Answers, Change, Collection, Link, NONE, Works};
+use crate::document::collection_of;
 use crate::net::lost;
-use crate::repeats::{Rounds, Within};
+use crate::refusals::check_fits;
+use crate::repeats::Rounds;
 
 /// The maximum number of redirections, or of retries of an operation in steps that lost a race. After that the operation
 /// fails with a temporary error.
@@ -33,6 +31,40 @@ pub(crate) struct Awaited<E> {
     /// The operation with several requests that it belongs to.
     pub(crate) work: u32,
     pub(crate) item: u32,
+}
+
+impl<E> Awaited<E> {
+    /// The answer to one of the driver's own requests.
+    #[inline]
+    pub(crate) fn own(expect: E) -> Self {
+        Self {
+            token: Token(0),
+            kind: OpKind::Read,
+            expect,
+            role: Role::Own,
+            contents: false,
+            abandoned: false,
+            collection: 0,
+            work: NONE,
+            item: 0,
+        }
+    }
+
+    /// Completes an operation on one document. The result may borrow from the input.
+    #[inline]
+    pub(crate) fn complete(
+        &self,
+        result: Result<Reply<'_>, OpError>,
+        works: &mut Works,
+        in_flight: &mut usize,
+        out: &mut dyn Completions,
+    ) {
+        works.give_back(self.work);
+        if !self.abandoned {
+            *in_flight -= 1;
+            out.complete(self.token, result);
+        }
+    }
 }
 
 /// The role of an answer in its operation.
@@ -56,8 +88,6 @@ pub(crate) enum Role {
 pub(crate) trait Dialect: Sized {
     /// The expected form of an answer, and its meaning.
     type Expect: Copy;
-    /// A collection as the driver knows it.
-    type Collection;
 
     /// The placeholder until the request is made.
     const NOTHING: Self::Expect;
@@ -65,9 +95,6 @@ pub(crate) trait Dialect: Sized {
     const ANY_ORDER: bool = false;
     /// Whether counters are changed as documents are: by reading and writing them, where no request does it at once.
     const COUNTS_IN_STEPS: bool = false;
-
-    /// The kind of documents in a collection.
-    fn body(collection: &Self::Collection) -> Body;
 
     /// Writes the number of a request into it. For protocols that answer in any order.
     #[inline]
@@ -79,17 +106,19 @@ pub(crate) trait Dialect: Sized {
         &self,
         _key: &str,
         _change: &Change,
-        _collection: &Self::Collection,
+        _collection: &Collection,
         _out: &mut Vec<u8>,
     ) -> Option<Result<Self::Expect, OpError>> {
         None
     }
 
     /// Appends the request of an operation on one document. On an error, the caller removes what was appended.
-    fn single(&self, op: &Op<'_>, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
+    fn single(&self, op: &Op<'_>, collection: &Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
 
     /// Appends the request that reads a document and its revision.
-    fn look(&self, key: &str, collection: &Self::Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError>;
+    fn look(&self, key: &str, collection: &Collection, out: &mut Vec<u8>) -> Result<Self::Expect, OpError> {
+        self.single(&Op::Read { key }, collection, out)
+    }
 
     /// Appends the request that writes a document if it still has the revision that [`Pipelined::looked`] was
     /// given.
@@ -98,22 +127,24 @@ pub(crate) trait Dialect: Sized {
         key: &str,
         revision: &[u8],
         body: &[u8],
-        collection: &Self::Collection,
+        collection: &Collection,
         out: &mut Vec<u8>,
-    ) -> Result<Self::Expect, OpError>;
+    ) -> Result<Self::Expect, OpError> {
+        self.single(&Op::CompareAndSwap { key, expected: revision, body }, collection, out)
+    }
 
     /// Processes all complete answers of a link.
     fn take(session: &mut Pipelined<Self>, link: usize, out: &mut dyn Completions) -> Result<(), String>;
 
     /// The link for a key.
     #[inline]
-    fn link_of(&self, _collection: &Self::Collection, _key: &str) -> usize {
+    fn link_of(&self, _collection: &Collection, _key: &str) -> usize {
         0
     }
 
     /// The link for an operation on a key: another one than [`Self::link_of`] if reads may go elsewhere.
     #[inline]
-    fn link_for(&self, _op: &Op<'_>, collection: &Self::Collection, key: &str) -> usize {
+    fn link_for(&self, _op: &Op<'_>, collection: &Collection, key: &str) -> usize {
         self.link_of(collection, key)
     }
 
@@ -170,7 +201,7 @@ pub(crate) trait Dialect: Sized {
 /// One session.
 pub(crate) struct Pipelined<D: Dialect> {
     pub(crate) dialect: D,
-    pub(crate) collections: Vec<D::Collection>,
+    pub(crate) collections: Vec<Collection>,
     pub(crate) read_only: bool,
     pub(crate) links: Vec<Link<Awaited<D::Expect>>>,
     pub(crate) works: Works,
@@ -179,13 +210,13 @@ pub(crate) struct Pipelined<D: Dialect> {
     pub(crate) more: bool,
     pub(crate) scratch: Vec<u8>,
     /// Finds out whether a bulk write has a key twice.
-    rounds: Rounds,
+    pub(super) rounds: Rounds,
 }
 
 impl<D: Dialect> Pipelined<D> {
     pub(crate) fn new(
         dialect: D,
-        collections: Vec<D::Collection>,
+        collections: Vec<Collection>,
         read_only: bool,
         links: Vec<Link<Awaited<D::Expect>>>,
     ) -> Self {
@@ -208,22 +239,19 @@ impl<D: Dialect> Pipelined<D> {
         Awaited {
             token,
             kind: request.op.kind(),
-            expect: D::NOTHING,
             role: Role::Whole,
             contents: request.contents,
-            abandoned: false,
             // A layout never has more collections than fit.
             collection: u16::try_from(request.collection.position()).unwrap_or(u16::MAX),
-            work: NONE,
-            item: 0,
+            ..Awaited::own(D::NOTHING)
         }
     }
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
-        let position = request.collection.position();
         // The steps of a transaction are checked one by one.
         let read_only = self.read_only && request.op.kind() != OpKind::Transaction;
-        collection_of(request, &self.collections, read_only)?;
+        let collection = collection_of(request, &self.collections, read_only)?;
+        check_fits(request.op.kind(), collection.body)?;
         if let Some(done) = D::other(self, request, token, out) {
             return done;
         }
@@ -234,67 +262,57 @@ impl<D: Dialect> Pipelined<D> {
                     BulkWrite::Insert => Op::Insert { key, body },
                     BulkWrite::Upsert => Op::Upsert { key, body },
                 };
-                self.bulk(position, items, op, awaited, out)
+                self.bulk(items, op, awaited, out)
             }
-            Op::BulkRead { keys } => self.bulk(position, keys, |key, _| Op::Read { key }, awaited, out),
-            Op::BulkDelete { keys } => self.bulk(position, keys, |key, _| Op::Delete { key }, awaited, out),
+            Op::BulkRead { keys } => self.bulk(keys, |key, _| Op::Read { key }, awaited, out),
+            Op::BulkDelete { keys } => self.bulk(keys, |key, _| Op::Delete { key }, awaited, out),
             Op::MergePatch { key, patch } => {
-                if D::body(&self.collections[position]) != Body::Json {
-                    return Err(wrong_collection("merge works on collections of JSON only"));
-                }
                 let patch = serde_json::from_slice(patch)
                     .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-                self.in_steps(position, key, Change::Patch(patch), awaited, out)
+                self.in_steps(key, Change::Patch(patch), awaited, out)
             }
             Op::Counter { key, delta, initial } if D::COUNTS_IN_STEPS => {
-                if D::body(&self.collections[position]) != Body::Counter {
-                    return Err(wrong_collection("counter works on collections of counters only"));
-                }
-                self.in_steps(position, key, Change::Add { delta, initial, sum: initial }, awaited, out)
+                self.in_steps(key, Change::Add { delta, initial, sum: initial }, awaited, out)
             }
-            ref op => self.single(position, op, awaited, out),
+            ref op => self.single(op, awaited, out),
         }
     }
 
     #[inline]
     fn single(
         &mut self,
-        position: usize,
         op: &Op<'_>,
         mut awaited: Awaited<D::Expect>,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let link = key_of(op).map_or(0, |key| self.dialect.link_for(op, &self.collections[position], key));
+        let collection = &self.collections[usize::from(awaited.collection)];
+        let link = key_of(op).map_or(0, |key| self.dialect.link_for(op, collection, key));
         if !self.is_ready(link, out) {
             // An invalid operation is refused with its own error, whether connected or not.
             self.scratch.clear();
-            self.dialect.single(op, &self.collections[position], &mut self.scratch)?;
+            let collection = &self.collections[usize::from(awaited.collection)];
+            self.dialect.single(op, collection, &mut self.scratch)?;
             return Err(self.links[link].not_connected());
         }
         if self.dialect.is_spread() {
-            awaited.work = self.works.take(awaited.token, awaited.kind, awaited.contents);
+            awaited.work = self.works.take(awaited.contents);
         }
-        if let Err(error) = self.append(link, position, op, awaited, true) {
-            if awaited.work != NONE {
-                self.works.give_back(awaited.work);
-            }
-            return Err(error);
-        }
+        self.append(link, op, awaited, true).inspect_err(|_| self.works.give_back(awaited.work))?;
         self.in_flight += 1;
         Ok(())
     }
 
     /// Appends one request. If it is refused, nothing of it remains.
     #[inline]
-    fn append(
+    pub(super) fn append(
         &mut self,
         link: usize,
-        position: usize,
         op: &Op<'_>,
         mut awaited: Awaited<D::Expect>,
         counts: bool,
     ) -> Result<(), OpError> {
-        let (pipe, collection) = (&mut self.links[link].pipe, &self.collections[position]);
+        let collection = &self.collections[usize::from(awaited.collection)];
+        let pipe = &mut self.links[link].pipe;
         if self.dialect.is_spread() {
             let work = self.works.get(awaited.work);
             let start = work.requests.len();
@@ -302,139 +320,16 @@ impl<D: Dialect> Pipelined<D> {
             work.ends.push(work.requests.len());
             awaited.expect = made?;
             pipe.request(awaited, counts).extend_from_slice(&work.requests[start..]);
-            pipe.number(|number, request| D::number(request, number));
         } else {
-            let buffer = pipe.request(awaited, counts);
-            match self.dialect.single(op, collection, buffer) {
-                Ok(expect) => {
-                    pipe.amend(|last| last.expect = expect);
-                    pipe.number(|number, request| D::number(request, number));
-                }
-                Err(error) => {
-                    pipe.take_back();
-                    return Err(error);
-                }
-            }
+            let made = self.dialect.single(op, collection, pipe.request(awaited, counts));
+            let expect = made.inspect_err(|_| pipe.take_back())?;
+            pipe.amend(|last| last.expect = expect);
         }
+        pipe.number(|number, request| D::number(request, number));
         if awaited.kind.writes() {
             self.dialect.wrote(link);
         }
         Ok(())
-    }
-
-    /// Sends the items one after another in one write. Each has its own answer.
-    fn bulk<'b>(
-        &mut self,
-        position: usize,
-        items: Batch<'b>,
-        op: impl Fn(&'b str, &'b [u8]) -> Op<'b>,
-        awaited: Awaited<D::Expect>,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let spread = self.dialect.is_spread();
-        if !spread && !items.is_empty() && !self.is_ready(0, out) {
-            return Err(self.links[0].not_connected());
-        }
-        if D::ANY_ORDER && awaited.kind.writes() {
-            self.rounds.arrange(items, Within::Given);
-            if self.rounds.ends.len() > 1 {
-                return self.bulk_in_rounds(position, items, op, awaited, out);
-            }
-        }
-        let Awaited { token, kind, contents, .. } = awaited;
-        let number = self.works.take(token, kind, contents);
-        self.works.get(number).items = items.len() as u32;
-        for (item, (key, body)) in items.iter().enumerate() {
-            let link = self.dialect.link_of(&self.collections[position], key);
-            let pushed = if spread && !self.is_ready(link, out) {
-                // Leave an empty slot, because requests are found by item number.
-                let work = self.works.get(number);
-                work.ends.push(work.requests.len());
-                Err(self.links[link].not_connected())
-            } else {
-                let counts = self.works.get(number).pending == 0;
-                let awaited = Awaited { role: Role::Item, work: number, item: item as u32, ..awaited };
-                self.append(link, position, &op(key, body), awaited, counts)
-            };
-            let work = self.works.get(number);
-            match pushed {
-                Ok(()) => work.pending += 1,
-                Err(error) if kind.writes() => work.rejects.push(Reject { item, error }),
-                Err(error) => work.error = Some(error),
-            }
-            // Store every key, because answers find theirs by item number.
-            if kind == OpKind::BulkRead && contents {
-                work.keys.push(key, b"");
-            }
-        }
-        self.in_flight += 1;
-        if self.works.get(number).pending == 0 {
-            self.finish(number, out);
-        }
-        Ok(())
-    }
-
-    /// Sends the items of a bulk write so that those of one key go one after the other, for servers that do what they have
-    /// at once in any order.
-    fn bulk_in_rounds<'b>(
-        &mut self,
-        position: usize,
-        items: Batch<'b>,
-        op: impl Fn(&'b str, &'b [u8]) -> Op<'b>,
-        mut awaited: Awaited<D::Expect>,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let number = self.works.take(awaited.token, awaited.kind, false);
-        (awaited.role, awaited.work) = (Role::Item, number);
-        let work = self.works.get(number);
-        (work.items, work.collection) = (items.len() as u32, position);
-        for (item, (key, body)) in items.iter().enumerate() {
-            let start = work.requests.len();
-            match self.dialect.single(&op(key, body), &self.collections[position], &mut work.requests) {
-                Ok(expect) => awaited.expect = expect,
-                Err(error) => {
-                    work.requests.truncate(start);
-                    work.rejects.push(Reject { item, error });
-                }
-            }
-            work.ends.push(work.requests.len());
-            work.keys.push(key, b"");
-        }
-        let Rounds { order, .. } = &self.rounds;
-        work.rounds.extend(self.rounds.ranges().rev().map(|round| order[round].to_vec()));
-        self.in_flight += 1;
-        self.next_round(awaited, out);
-        Ok(())
-    }
-
-    /// Sends the next items of a bulk write, or completes it.
-    fn next_round(&mut self, awaited: Awaited<D::Expect>, out: &mut dyn Completions) {
-        let work = self.works.get(awaited.work);
-        while work.pending == 0 && !work.abandoned {
-            let Some(round) = work.rounds.pop() else { break };
-            for item in round {
-                let request = work.request(item);
-                if request.is_empty() {
-                    continue;
-                }
-                let key = work.keys.as_batch().get(item as usize).map_or("", |(key, _)| key);
-                let link = self.dialect.link_of(&self.collections[work.collection], key);
-                if !self.links[link].is_up() {
-                    let error = self.links[link].not_connected();
-                    work.rejects.push(Reject { item: item as usize, error });
-                    continue;
-                }
-                let pipe = &mut self.links[link].pipe;
-                pipe.request(Awaited { item, ..awaited }, work.pending == 0).extend_from_slice(request);
-                pipe.number(|number, request| D::number(request, number));
-                self.dialect.wrote(link);
-                work.pending += 1;
-                self.more = true;
-            }
-        }
-        if work.pending == 0 {
-            self.finish(awaited.work, out);
-        }
     }
 
     /// Removes the front of a link, whose answer was `used` bytes long.
@@ -459,8 +354,8 @@ impl<D: Dialect> Pipelined<D> {
                 match result {
                     Ok(()) => work.documents += 1,
                     // Missing documents do not count as removed.
-                    Err(error) if error.kind == ErrorKind::NotFound && work.kind == OpKind::BulkDelete => {}
-                    Err(error) if awaited.role == Role::Item && work.kind.writes() => {
+                    Err(error) if error.kind == ErrorKind::NotFound && awaited.kind == OpKind::BulkDelete => {}
+                    Err(error) if awaited.role == Role::Item && awaited.kind.writes() => {
                         work.rejects.push(Reject { item: awaited.item as usize, error });
                     }
                     Err(error) => work.error = Some(error),
@@ -468,36 +363,11 @@ impl<D: Dialect> Pipelined<D> {
                 self.one_less(awaited, out);
             }
             Role::Whole | Role::Look | Role::Swap => {
-                if awaited.work != NONE {
-                    self.works.give_back(awaited.work);
-                }
-                if !awaited.abandoned {
-                    self.in_flight -= 1;
-                    out.complete(awaited.token, result.map(|()| Reply { counter, ..Reply::written(1) }));
-                }
+                let result = result.map(|()| Reply { counter, ..Reply::written(1) });
+                awaited.complete(result, &mut self.works, &mut self.in_flight, out);
             }
             Role::Own => {}
         }
-    }
-
-    /// Records that one pending answer has come.
-    pub(crate) fn one_less(&mut self, awaited: Awaited<D::Expect>, out: &mut dyn Completions) {
-        let work = self.works.get(awaited.work);
-        work.pending -= 1;
-        if work.pending == 0 {
-            self.next_round(awaited, out);
-        }
-    }
-
-    /// Completes an operation that has no pending answers left.
-    fn finish(&mut self, number: u32, out: &mut dyn Completions) {
-        let work = self.works.get(number);
-        if !work.abandoned {
-            self.in_flight -= 1;
-            let token = work.token;
-            out.complete(token, work.result());
-        }
-        self.works.give_back(number);
     }
 }
 

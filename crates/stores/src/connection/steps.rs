@@ -18,48 +18,34 @@ enum Step<'a> {
     Make { body: &'a [u8] },
 }
 
-/// What came of a step.
-enum Found<'a> {
-    /// The document, with its revision.
-    Document { body: &'a [u8], revision: &'a [u8] },
-    /// There is no document.
-    Nothing,
-    /// Another writer was faster.
-    Changed,
-}
-
 impl<D: Dialect> Pipelined<D> {
     /// Begins a change of one document: at once if a request does that, otherwise by reading it.
     pub(super) fn in_steps(
         &mut self,
-        position: usize,
         key: &str,
         change: Change,
-        awaited: Awaited<D::Expect>,
+        mut awaited: Awaited<D::Expect>,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let link = self.dialect.link_of(&self.collections[position], key);
+        let link = self.dialect.link_of(&self.collections[usize::from(awaited.collection)], key);
         if !self.is_ready(link, out) {
             return Err(self.links[link].not_connected());
         }
-        let number = self.works.take(awaited.token, awaited.kind, false);
-        let work = self.works.get(number);
-        (work.collection, work.change) = (position, change);
+        (awaited.contents, awaited.work) = (false, self.works.take(false));
+        let work = self.works.get(awaited.work);
+        work.change = change;
         work.key.push_str(key);
-        if let Err(error) = self.step(link, number, &Step::AtOnce) {
-            self.works.give_back(number);
-            return Err(error);
-        }
+        self.step(link, awaited, &Step::AtOnce).inspect_err(|_| self.works.give_back(awaited.work))?;
         self.in_flight += 1;
         Ok(())
     }
 
     /// Sends the next request.
-    fn step(&mut self, link: usize, number: u32, step: &Step<'_>) -> Result<(), OpError> {
-        let work = self.works.get(number);
+    fn step(&mut self, link: usize, mut awaited: Awaited<D::Expect>, step: &Step<'_>) -> Result<(), OpError> {
+        let work = self.works.get(awaited.work);
         let mut request = std::mem::take(&mut work.requests);
         request.clear();
-        let collection = &self.collections[work.collection];
+        let collection = &self.collections[usize::from(awaited.collection)];
         let at_once = match step {
             Step::AtOnce => self.dialect.at_once(&work.key, &work.change, collection, &mut request),
             _ => None,
@@ -74,25 +60,14 @@ impl<D: Dialect> Pipelined<D> {
                 (Role::Swap, self.dialect.single(&Op::Insert { key: &work.key, body }, collection, &mut request))
             }
         };
-        let writes = role == Role::Swap;
         work.requests = request;
-        let awaited = Awaited {
-            token: work.token,
-            kind: work.kind,
-            expect: made?,
-            role,
-            contents: false,
-            abandoned: false,
-            collection: work.collection as u16,
-            work: number,
-            item: 0,
-        };
+        (awaited.role, awaited.expect) = (role, made?);
         work.ends.clear();
         work.ends.push(work.requests.len());
         let pipe = &mut self.links[link].pipe;
         pipe.request(awaited, true).extend_from_slice(&work.requests);
         pipe.number(|number, request| D::number(request, number));
-        if writes {
+        if role == Role::Swap {
             self.dialect.wrote(link);
         }
         Ok(())
@@ -106,31 +81,36 @@ impl<D: Dialect> Pipelined<D> {
         read: Result<(&[u8], &[u8]), OpError>,
         out: &mut dyn Completions,
     ) {
-        match read {
-            Ok((body, revision)) => self.next_step(link, awaited, Found::Document { body, revision }, out),
-            Err(error) if error.kind == ErrorKind::NotFound => self.next_step(link, awaited, Found::Nothing, out),
-            Err(error) => self.conclude(awaited, Err(error), None, out),
+        if awaited.abandoned {
+            return self.conclude(awaited, Ok(()), None, out);
         }
+        let change = &mut self.works.get(awaited.work).change;
+        let next = match read {
+            Ok((body, revision)) => {
+                change.applied(body).and_then(|body| self.step(link, awaited, &Step::Swap { revision, body: &body }))
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => match change.first() {
+                Some(body) => self.step(link, awaited, &Step::Make { body: &body }),
+                None => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        self.stepped(awaited, next, out);
     }
 
-    fn next_step(&mut self, link: usize, awaited: Awaited<D::Expect>, found: Found<'_>, out: &mut dyn Completions) {
+    /// Reads the document again, because another writer was faster.
+    fn look_again(&mut self, link: usize, awaited: Awaited<D::Expect>, out: &mut dyn Completions) {
         let work = self.works.get(awaited.work);
-        work.again += u32::from(matches!(found, Found::Changed));
+        work.again += 1;
         let next = if awaited.abandoned || work.again > MOST_AGAIN {
             Err(OpError::new(ErrorKind::Temporary, "other writers kept changing the document between read and write"))
         } else {
-            match found {
-                Found::Changed => self.step(link, awaited.work, &Step::Look),
-                Found::Document { body, revision } => work
-                    .change
-                    .applied(body)
-                    .and_then(|body| self.step(link, awaited.work, &Step::Swap { revision, body: &body })),
-                Found::Nothing => match work.change.first() {
-                    Some(body) => self.step(link, awaited.work, &Step::Make { body: &body }),
-                    None => Err(OpError::not_found()),
-                },
-            }
+            self.step(link, awaited, &Step::Look)
         };
+        self.stepped(awaited, next, out);
+    }
+
+    fn stepped(&mut self, awaited: Awaited<D::Expect>, next: Result<(), OpError>, out: &mut dyn Completions) {
         match next {
             Ok(()) => self.more = true,
             Err(error) => self.conclude(awaited, Err(error), None, out),
@@ -155,11 +135,11 @@ impl<D: Dialect> Pipelined<D> {
             Ok(counter) if awaited.kind.writes() && self.dialect.holds(link, &awaited, counter) => {}
             Ok(counter) => self.conclude(awaited, Ok(()), counter, out),
             Err(error) if in_steps && error.kind == ErrorKind::Conflict => {
-                self.next_step(link, awaited, Found::Changed, out);
+                self.look_again(link, awaited, out);
             }
             // Somebody removed the counter meanwhile. The next read finds nothing, and makes it.
             Err(error) if in_steps && awaited.kind == OpKind::Counter && error.kind == ErrorKind::NotFound => {
-                self.next_step(link, awaited, Found::Changed, out);
+                self.look_again(link, awaited, out);
             }
             Err(error) => self.conclude(awaited, Err(error), None, out),
         }

@@ -1,7 +1,7 @@
 //! Operations with more than one request or answer.
 
 use serde_json::Value;
-use storebench_engine::store::{BatchBuf, ErrorKind, OpError, OpKind, Reject, Reply, Token};
+use storebench_engine::store::{BatchBuf, ErrorKind, OpError, Reject, Reply};
 
 use crate::document::{OVERFLOW, counter, merged};
 
@@ -9,10 +9,9 @@ use crate::document::{OVERFLOW, counter, merged};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// One such operation. Reused, to keep its grown buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Work {
-    pub(crate) token: Token,
-    pub(crate) kind: OpKind,
+    /// Whether the documents that it reads are wanted.
     pub(crate) contents: bool,
     pub(crate) abandoned: bool,
     /// Answers still to come.
@@ -33,9 +32,7 @@ pub(crate) struct Work {
     pub(crate) ends: Vec<usize>,
     /// The number of retries.
     pub(crate) again: u32,
-    /// The collection and the key of what is done in steps. For scans, `key` is that of the row whose document is
-    /// still to come.
-    pub(crate) collection: usize,
+    /// The key of what is done in steps. For scans, that of the row whose document is still to come.
     pub(crate) key: String,
     pub(crate) change: Change,
     /// The items of a bulk write that wait for the answers to the others, as rounds. The last one is next.
@@ -49,6 +46,12 @@ pub(crate) enum Change {
     Patch(Value),
     /// Adds `delta` to a counter, which starts at `initial`. `sum` is the value that the last step writes.
     Add { delta: i64, initial: i64, sum: i64 },
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self::Patch(Value::Null)
+    }
 }
 
 impl Change {
@@ -107,6 +110,15 @@ impl Work {
         }
     }
 
+    /// Takes the answer to the read of a document that was asked for by key.
+    pub(crate) fn read(&mut self, item: u32, found: Result<&[u8], OpError>) {
+        match found {
+            Ok(body) => self.add(item, body),
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => self.error = Some(error),
+        }
+    }
+
     /// Puts the rows that were asked for by key in the order of the keys. Nodes answer in any order.
     fn arrange(&mut self) {
         if self.places.is_sorted() {
@@ -126,20 +138,17 @@ impl Work {
             return Err(error);
         }
         let all_lost = |reject: &Reject| matches!(reject.error.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary);
+        // Unknown if any outcome is: a write that may have been applied must not count as not applied.
         if self.documents == 0
-            && self.items > 0
             && self.rejects.len() == self.items as usize
             && self.rejects.iter().all(all_lost)
+            && let Some(worst) = self.rejects.iter().max_by_key(|reject| reject.error.kind)
         {
-            // Unknown if any outcome is: a write that may have been applied must not count as not applied.
-            let worst = self.rejects.iter().max_by_key(|reject| reject.error.kind);
-            if let Some(worst) = worst {
-                return Err(worst.error.clone());
-            }
+            return Err(worst.error.clone());
         }
         self.rejects.sort_by_key(|reject| reject.item);
         self.arrange();
-        let rows = (self.contents && !self.kind.writes()).then(|| self.rows.as_batch());
+        let rows = self.contents.then(|| self.rows.as_batch());
         Ok(Reply { documents: self.documents, bytes: self.bytes, rows, rejects: &self.rejects, ..Reply::default() })
     }
 }
@@ -153,54 +162,36 @@ pub(crate) struct Works {
 
 impl Works {
     /// Returns the number of an empty work.
-    pub(crate) fn take(&mut self, token: Token, kind: OpKind, contents: bool) -> u32 {
-        if let Some(number) = self.free.pop() {
-            let work = &mut self.all[number as usize];
-            (work.token, work.kind, work.contents, work.abandoned) = (token, kind, contents, false);
-            (work.pending, work.items, work.documents, work.bytes, work.again) = (0, 0, 0, 0, 0);
-            work.keys.clear();
-            work.rows.clear();
-            work.rejects.clear();
-            work.error = None;
-            work.requests.clear();
-            work.ends.clear();
-            work.key.clear();
-            work.change = Change::Patch(Value::Null);
-            work.places.clear();
-            work.rounds.clear();
-            return number;
-        }
-        self.all.push(Work {
-            token,
-            kind,
-            contents,
-            abandoned: false,
-            pending: 0,
-            items: 0,
-            documents: 0,
-            bytes: 0,
-            keys: BatchBuf::new(),
-            rows: BatchBuf::new(),
-            rejects: Vec::new(),
-            error: None,
-            requests: Vec::new(),
-            ends: Vec::new(),
-            again: 0,
-            collection: 0,
-            key: String::new(),
-            change: Change::Patch(Value::Null),
-            places: Vec::new(),
-            rounds: Vec::new(),
+    pub(crate) fn take(&mut self, contents: bool) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Work::default());
+            (self.all.len() - 1) as u32
         });
-        (self.all.len() - 1) as u32
+        let work = self.get(number);
+        (work.contents, work.abandoned) = (contents, false);
+        (work.pending, work.items, work.documents, work.bytes, work.again) = (0, 0, 0, 0, 0);
+        work.keys.clear();
+        work.rows.clear();
+        work.rejects.clear();
+        work.error = None;
+        work.requests.clear();
+        work.ends.clear();
+        work.key.clear();
+        work.change = Change::default();
+        work.places.clear();
+        work.rounds.clear();
+        number
     }
 
     pub(crate) fn get(&mut self, number: u32) -> &mut Work {
         &mut self.all[number as usize]
     }
 
-    /// Returns a work to the pool, whether it completed or not.
+    /// Returns a work to the pool, whether it completed or not. Does nothing for [`NONE`].
+    #[inline]
     pub(crate) fn give_back(&mut self, number: u32) {
-        self.free.push(number);
+        if number != NONE {
+            self.free.push(number);
+        }
     }
 }

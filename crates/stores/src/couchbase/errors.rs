@@ -14,21 +14,9 @@ const fn error(kind: ErrorKind, message: &'static str) -> OpError {
 
 const BUSY: OpError = error(ErrorKind::Temporary, "the server is out of memory or busy (temporary failure)");
 const RATE_LIMITED: OpError = error(ErrorKind::Temporary, "the server limits the rate of this user (rate limited)");
-const LOCKED: OpError = error(ErrorKind::Temporary, "another client has locked the document");
-const DURABLE_WRITE: OpError = error(ErrorKind::Temporary, "a durable write of this document is in progress");
-const TOO_FEW_COPIES: OpError =
-    error(ErrorKind::Temporary, "too few copies are in the cluster's map for this durability; nothing was written");
-const AMBIGUOUS: OpError =
-    error(ErrorKind::OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)");
-const NO_SUCH_DURABILITY: OpError = error(ErrorKind::Refused, "this bucket does not offer this durability");
 pub(super) const TOO_LARGE: OpError =
     error(ErrorKind::Refused, "the document is larger than the server's limit (20 MiB)");
 const QUOTA: OpError = error(ErrorKind::Refused, "the scope's quota is used up");
-const BUCKET_LIMIT: OpError = error(
-    ErrorKind::Refused,
-    "the bucket has reached a limit of the cluster (size, share of documents in memory, or disk space) and takes no more; \
-     nothing was done",
-);
 const NOT_ALLOWED: OpError =
     error(ErrorKind::Refused, "this user has no permission for this operation in this collection");
 const NO_COLLECTION: OpError =
@@ -43,22 +31,26 @@ pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
         0x02 => CHANGED,
         0x03 => TOO_LARGE,
         0x08 | 0x0d | 0x25 | 0x50 => error(Temporary, "the node does not serve the bucket now; nothing was done"),
-        0x09 => LOCKED,
+        0x09 => error(Temporary, "another client has locked the document"),
         0x1f => error(Temporary, "the login is no longer valid"),
         0x20 | 0x24 => NOT_ALLOWED,
         // Throttled; network, requests, connections.
         0x0c | 0x30..=0x33 => RATE_LIMITED,
         0x34 => QUOTA,
-        0x35..=0x38 => BUCKET_LIMIT,
+        0x35..=0x38 => error(
+            Refused,
+            "the bucket has reached a limit of the cluster (size, share of documents in memory, or disk space) and takes no \
+             more; nothing was done",
+        ),
         0x82 | 0x85 | 0x86 => BUSY,
         // A node learns of new collections a little later than others.
         0x88 | 0x8c => {
             error(Temporary, "the node does not know the collection (yet), or it was dropped; nothing was done")
         }
-        0xa0 => NO_SUCH_DURABILITY,
-        0xa1 => TOO_FEW_COPIES,
-        0xa2 | 0xa4 => DURABLE_WRITE,
-        0xa3 => AMBIGUOUS,
+        0xa0 => error(Refused, "this bucket does not offer this durability"),
+        0xa1 => error(Temporary, "too few copies are in the cluster's map for this durability; nothing was written"),
+        0xa2 | 0xa4 => error(Temporary, "a durable write of this document is in progress"),
+        0xa3 => error(OutcomeUnknown, "the copies did not all acknowledge in time (durability ambiguous)"),
         // Invalid arguments, ranges, attributes and frames, unknown commands, what is not supported.
         0x04 | 0x22 | 0x23 | 0x80 | 0x81 | 0x83 | 0x87 | 0x89..=0x8b => {
             OpError::new(Refused, format!("the server refuses the request (status 0x{status:02x})"))
@@ -66,11 +58,6 @@ pub(super) fn of_status(kind: OpKind, status: u16) -> OpError {
         _ if kind.writes() => OpError::new(OutcomeUnknown, format!("the server failed (status 0x{status:02x})")),
         _ => OpError::new(Failed, format!("the server failed (status 0x{status:02x})")),
     }
-}
-
-/// An error text of the SDK without the ports of the connection, which differ each time.
-fn without_ports(text: &str) -> &str {
-    text.split(", dispatched").next().unwrap_or(text)
 }
 
 /// The meaning of an error for a query, which only reads. Texts contain no statements, so that equal errors are counted
@@ -94,7 +81,8 @@ pub(super) fn query_error(error_of: &Error) -> OpError {
             OpError::new(Refused, format!("{}: the cluster does not run it", error_of.kind()))
         }
         Kind::ServerTimeout => error(Temporary, "the query service gave up at its timeout"),
-        Kind::OtherFailure(text) => lost(OpKind::Query, without_ports(text)),
+        // Without the ports of the connection, which differ each time.
+        Kind::OtherFailure(text) => lost(OpKind::Query, text.split(", dispatched").next().unwrap_or(text)),
         other => OpError::new(Failed, other.to_string()),
     }
 }

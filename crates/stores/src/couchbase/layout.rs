@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::errors::store_error;
 use super::features::NO_COLLECTIONS;
 use super::link::{Link, unwound};
+use super::queries::quoted;
 use super::settings::{Settings, is_name};
 use crate::net;
 
@@ -45,17 +46,6 @@ async fn control<T>(what: &str, calling: impl Future<Output = Result<T, Error>>)
     }
 }
 
-/// The contents of the marker.
-#[derive(Debug, Clone)]
-struct Marker {
-    /// Whether Storebench made the scope.
-    scope: bool,
-    marked: Vec<Marked>,
-    /// Whether a client is about to remove the scope.
-    removing: bool,
-    cas: u64,
-}
-
 /// The scope, and what the last look found in it.
 pub(super) struct Scope<'s> {
     link: &'s Link,
@@ -64,7 +54,8 @@ pub(super) struct Scope<'s> {
     key_index: bool,
     /// The scope's collections. `None` if there is no scope.
     collections: Option<BTreeSet<String>>,
-    marker: Option<Marker>,
+    /// What the marker says, and its revision.
+    marker: Option<(Holdings, u64)>,
     /// Whether it was removed just now. Not every node may know.
     removed: bool,
     /// Whether it was created here just now, whatever another client's marker in it says.
@@ -80,7 +71,7 @@ impl<'s> Scope<'s> {
         self.collections.as_ref().is_some_and(|all| all.contains(collection))
     }
 
-    async fn read_marker(&self) -> Result<Option<Marker>, StoreError> {
+    async fn read_marker(&self) -> Result<Option<(Holdings, u64)>, StoreError> {
         let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
         let reading = async {
             match collection.get(MARKER, None).await {
@@ -96,7 +87,8 @@ impl<'s> Scope<'s> {
         }
         let marks = value["collections"].as_object().into_iter().flatten();
         let marked = marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))).collect();
-        Ok(Some(Marker { scope: value["scope"] == true, marked, removing: value["removing"] == true, cas }))
+        let (made, removing) = (Some(value["scope"] == true), value["removing"] == true);
+        Ok(Some((Holdings { made, marked, removing, ..Holdings::default() }, cas)))
     }
 
     /// Writes the marker over the one that the look found, or creates it if there was none.
@@ -105,8 +97,8 @@ impl<'s> Scope<'s> {
         let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
         let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks, "removing": removing });
         let writing = async {
-            let written = match self.marker.as_ref().map(|marker| marker.cas) {
-                Some(cas) => collection.replace(MARKER, &marker, ReplaceOptions::new().cas(cas)).await,
+            let written = match &self.marker {
+                Some((_, cas)) => collection.replace(MARKER, &marker, ReplaceOptions::new().cas(*cas)).await,
                 None => collection.insert(MARKER, &marker, InsertOptions::new()).await,
             };
             match written {
@@ -127,6 +119,80 @@ impl<'s> Scope<'s> {
             }
         };
         control("write Storebench's marker", writing).await
+    }
+
+    async fn create_collection(&self, name: &str) -> Result<(), StoreError> {
+        let (scope, manager) = (&self.settings.scope, self.link.bucket.collections());
+        let making = existing_is_fine(manager.create_collection(scope, name, None, None));
+        control(&format!("create the collection `{scope}.{name}`"), making).await
+    }
+
+    /// Waits until the data service knows a collection. (The SDK retries until it does.)
+    async fn usable(&self, name: &str) -> Result<(), StoreError> {
+        let scope = &self.settings.scope;
+        let collection = self.link.bucket.scope(scope).collection(name);
+        let asking = async {
+            match collection.exists(MARKER, None).await {
+                Err(error) if !matches!(error.kind(), Kind::DocumentNotFound) => Err(error),
+                _ => Ok(()),
+            }
+        };
+        control(&format!("wait for the collection `{scope}.{name}`"), asking).await
+    }
+
+    async fn make_indexes(&self, layout: &CollectionLayout) -> Result<(), StoreError> {
+        let scope = &self.settings.scope;
+        let indexes = self.link.bucket.scope(scope).collection(&layout.name).query_indexes();
+        let what = format!("create the indexes of `{scope}.{}`", layout.name);
+        let deadline = Instant::now() + PATIENCE;
+        let mut wanted = Vec::new();
+        if self.key_index && needs_key_index(self.settings, layout) {
+            let options = || CreatePrimaryQueryIndexOptions::new().index_name(KEY_INDEX).ignore_if_exists(true);
+            control(&what, until_known(deadline, || indexes.create_primary_index(options()))).await?;
+            wanted.push(KEY_INDEX.to_owned());
+        }
+        for fields in &layout.indexes {
+            let name = format!("storebench_{}", fields.join("_"));
+            let names: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+            let options = || CreateQueryIndexOptions::new().ignore_if_exists(true);
+            let making = until_known(deadline, || indexes.create_index(name.clone(), names.clone(), options()));
+            control(&what, making).await?;
+            wanted.push(name);
+        }
+        while !wanted.is_empty() {
+            let all = control(&what, indexes.get_all_indexes(GetAllQueryIndexesOptions::new())).await?;
+            wanted.retain(|name| !all.iter().any(|index| index.name() == name && index.state() == "online"));
+            if !wanted.is_empty() && Instant::now() >= deadline {
+                return Err(StoreError::Failed(format!(
+                    "cannot {what}: {} not online after {PATIENCE:?}; check the index service",
+                    wanted.join(", ")
+                )));
+            }
+            if !wanted.is_empty() {
+                sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the existing collections that are to be read or written exist.
+    pub(super) async fn check_existing(&mut self, layout: &Layout, write: bool) -> Result<(), StoreError> {
+        let found = self.look().await?;
+        let scopes = control("list the collections", self.link.bucket.collections().get_all_scopes(None)).await?;
+        for collection in &layout.collections {
+            let (scope, name) = place(self.settings, collection);
+            let shown = self.shown();
+            if write && scope == self.settings.scope && found.marked_as(name).is_some() {
+                return Err(found.not_theirs(&shown, &format!("{scope}.{name}")));
+            }
+            let known = scopes.iter().find(|s| s.name() == scope);
+            if !known.is_some_and(|s| s.collections().iter().any(|c| c.name() == name)) {
+                return Err(StoreError::NotSupported(format!(
+                    "{shown} has no collection `{scope}.{name}`; name one as scope.collection"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -165,13 +231,11 @@ impl Site for Scope<'_> {
         if self.has(MARKERS) {
             self.marker = self.read_marker().await?;
         }
-        let made = self.marker.as_ref().map(|marker| marker.scope);
-        let marked = self.marker.as_ref().map(|marker| marker.marked.clone()).unwrap_or_default();
-        let removing = self.marker.as_ref().is_some_and(|marker| marker.removing);
-        let mut found = Holdings { absent: self.collections.is_none(), made, marked, removing, ..Holdings::default() };
+        let mut found = self.marker.as_ref().map(|(marker, _)| marker.clone()).unwrap_or_default();
+        found.absent = self.collections.is_none();
         if let Some(all) = &self.collections {
             let of_others = |name: &&String| *name != MARKERS && found.marked_as(name).is_none();
-            if made != Some(true) || all.iter().any(|name| of_others(&name)) {
+            if found.made != Some(true) || all.iter().any(|name| of_others(&name)) {
                 let count = all.iter().filter(|name| *name != MARKERS).count();
                 found.foreign = Some(format!("the scope `{scope}` of bucket `{bucket}`, with {count} collections"));
             }
@@ -190,34 +254,34 @@ impl Site for Scope<'_> {
 
     /// Writes the marker first: what is made after it is known to be ours, wherever this is interrupted.
     async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
-        let (link, settings) = (self.link, self.settings);
+        let scope = &self.settings.scope;
         if self.collections.is_none() {
-            let manager = link.bucket.collections();
+            let manager = self.link.bucket.collections();
             let creating = async {
-                match manager.create_scope(&settings.scope, None).await {
+                match manager.create_scope(scope, None).await {
                     Err(error) if matches!(error.kind(), Kind::ScopeExists) => Ok(false),
                     result => result.map(|()| true),
                 }
             };
-            self.created = control(&format!("create the scope `{}`", settings.scope), creating).await?;
+            self.created = control(&format!("create the scope `{scope}`"), creating).await?;
         }
         if !self.has(MARKERS) {
-            create_collection(link, settings, MARKERS).await?;
+            self.create_collection(MARKERS).await?;
         }
         if (wanted.first || wanted.collections.iter().any(WantedCollection::marks))
             && self.write_marker(wanted.made || self.created, &wanted.marked, false).await? == SiteOutcome::Changed
         {
             return match self.read_marker().await? {
-                None if wanted.first => Err(self.marker_taken(&format!("{}.{MARKERS}", settings.scope))),
+                None if wanted.first => Err(self.marker_taken(&format!("{scope}.{MARKERS}"))),
                 _ => Ok(SiteOutcome::Changed),
             };
         }
         for planned in wanted.collections.iter().filter(|planned| !self.has(planned.name())) {
-            create_collection(link, settings, planned.name()).await?;
+            self.create_collection(planned.name()).await?;
         }
         for planned in &wanted.collections {
-            usable(link, settings, planned.name()).await?;
-            make_indexes(link, settings, planned.layout, self.key_index).await?;
+            self.usable(planned.name()).await?;
+            self.make_indexes(planned.layout).await?;
         }
         Ok(SiteOutcome::Done)
     }
@@ -227,7 +291,7 @@ impl Site for Scope<'_> {
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let scope = &self.settings.scope;
         let manager = self.link.bucket.collections();
-        let made = self.marker.as_ref().is_some_and(|marker| marker.scope);
+        let made = self.marker.as_ref().is_some_and(|(marker, _)| marker.made == Some(true));
         if removal.whole {
             if self.write_marker(made, &removal.going, true).await? == SiteOutcome::Changed {
                 return Ok(SiteOutcome::Changed);
@@ -258,7 +322,7 @@ impl Site for Scope<'_> {
         }
         // The marker stays if others have added marks meanwhile.
         self.marker = self.read_marker().await?;
-        let now = self.marker.iter().flat_map(|marker| &marker.marked);
+        let now = self.marker.iter().flat_map(|(marker, _)| &marker.marked);
         let left: Vec<Marked> = now.filter(|marked| !removal.takes(&marked.name)).cloned().collect();
         if !left.is_empty() {
             return self.write_marker(made, &left, false).await;
@@ -279,67 +343,9 @@ async fn existing_is_fine(making: impl Future<Output = Result<(), Error>>) -> Re
     }
 }
 
-async fn create_collection(link: &Link, settings: &Settings, name: &str) -> Result<(), StoreError> {
-    let manager = link.bucket.collections();
-    let making = existing_is_fine(manager.create_collection(&settings.scope, name, None, None));
-    control(&format!("create the collection `{}.{name}`", settings.scope), making).await
-}
-
-/// Waits until the data service knows a collection. (The SDK retries until it does.)
-async fn usable(link: &Link, settings: &Settings, name: &str) -> Result<(), StoreError> {
-    let collection = link.bucket.scope(&settings.scope).collection(name);
-    let asking = async {
-        match collection.exists(MARKER, None).await {
-            Err(error) if !matches!(error.kind(), Kind::DocumentNotFound) => Err(error),
-            _ => Ok(()),
-        }
-    };
-    control(&format!("wait for the collection `{}.{name}`", settings.scope), asking).await
-}
-
 /// Whether a collection gets a primary index, which takes time at each write.
 pub(super) fn needs_key_index(settings: &Settings, collection: &CollectionLayout) -> bool {
     settings.key_index && (collection.uses.key_order || settings.key_index_asked)
-}
-
-async fn make_indexes(
-    link: &Link,
-    settings: &Settings,
-    layout: &CollectionLayout,
-    key_index: bool,
-) -> Result<(), StoreError> {
-    let collection = link.bucket.scope(&settings.scope).collection(&layout.name);
-    let indexes = collection.query_indexes();
-    let what = format!("create the indexes of `{}.{}`", settings.scope, layout.name);
-    let deadline = Instant::now() + PATIENCE;
-    let mut wanted = Vec::new();
-    if key_index && needs_key_index(settings, layout) {
-        let options = || CreatePrimaryQueryIndexOptions::new().index_name(KEY_INDEX).ignore_if_exists(true);
-        control(&what, until_known(deadline, || indexes.create_primary_index(options()))).await?;
-        wanted.push(KEY_INDEX.to_owned());
-    }
-    for fields in &layout.indexes {
-        let name = format!("storebench_{}", fields.join("_"));
-        let quoted: Vec<String> = fields.iter().map(|field| format!("`{}`", field.replace('`', "``"))).collect();
-        let options = || CreateQueryIndexOptions::new().ignore_if_exists(true);
-        let making = until_known(deadline, || indexes.create_index(name.clone(), quoted.clone(), options()));
-        control(&what, making).await?;
-        wanted.push(name);
-    }
-    while !wanted.is_empty() {
-        let all = control(&what, indexes.get_all_indexes(GetAllQueryIndexesOptions::new())).await?;
-        wanted.retain(|name| !all.iter().any(|index| index.name() == name && index.state() == "online"));
-        if !wanted.is_empty() && Instant::now() >= deadline {
-            return Err(StoreError::Failed(format!(
-                "cannot {what}: {} not online after {PATIENCE:?}; check the index service",
-                wanted.join(", ")
-            )));
-        }
-        if !wanted.is_empty() {
-            sleep(LOOK_EVERY).await;
-        }
-    }
-    Ok(())
 }
 
 /// Retries while the query service does not know a collection that was just created.
@@ -360,31 +366,6 @@ where
             result => return result,
         }
     }
-}
-
-/// Checks that the existing collections that are to be read or written exist.
-pub(super) async fn check_existing(
-    link: &Link,
-    settings: &Settings,
-    layout: &Layout,
-    write: bool,
-) -> Result<(), StoreError> {
-    let found = Scope::new(link, settings, false).look().await?;
-    let scopes = control("list the collections", link.bucket.collections().get_all_scopes(None)).await?;
-    for collection in &layout.collections {
-        let (scope, name) = place(settings, collection);
-        let shown = format!("bucket `{}`", settings.bucket);
-        if write && scope == settings.scope && found.marked_as(name).is_some() {
-            return Err(found.not_theirs(&shown, &format!("{scope}.{name}")));
-        }
-        let known = scopes.iter().find(|s| s.name() == scope);
-        if !known.is_some_and(|s| s.collections().iter().any(|c| c.name() == name)) {
-            return Err(StoreError::NotSupported(format!(
-                "{shown} has no collection `{scope}.{name}`; name one as scope.collection"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Refuses all but the default collection of a server that has no others.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 use storebench_engine::store::{Stats, StoreError};
 
@@ -53,39 +53,43 @@ impl<'a> Management<'a> {
         let mut last = StoreError::Unreachable("the cluster has no node with a management port".into());
         for host in self.hosts {
             match self.ask_one(host, method.clone(), path).await {
-                Ok(told) => return Ok(told),
-                Err(NotTold::Other(error)) => return Err(error),
-                Err(NotTold::Here(error)) => last = error,
+                Ok(told) => return told,
+                Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    async fn ask_one(&self, host: &Host, method: Method, path: &str) -> Result<Value, NotTold> {
+    fn request(&self, method: Method, host: &Host, path: &str) -> RequestBuilder {
         let scheme = if self.settings.address.tls.is_some() { "https" } else { "http" };
         let (user, password) = self.settings.credentials();
-        let request = self.client.request(method, format!("{scheme}://{host}{path}"));
-        let response = request.basic_auth(user, Some(password)).send().await.map_err(|e| {
+        self.client.request(method, format!("{scheme}://{host}{path}")).basic_auth(user, Some(password))
+    }
+
+    /// Asks one node. After the outer error, another node may answer; after the inner one, none would do better.
+    async fn ask_one(&self, host: &Host, method: Method, path: &str) -> Result<Result<Value, StoreError>, StoreError> {
+        let response = self.request(method, host, path).send().await.map_err(|e| {
             let text = e.without_url().to_string();
-            NotTold::Here(StoreError::Unreachable(format!("{host} (management) cannot be reached: {text}")))
+            StoreError::Unreachable(format!("{host} (management) cannot be reached: {text}"))
         })?;
         let status = response.status();
         let body = response.bytes().await.unwrap_or_default();
         if status.is_success() {
             if body.is_empty() {
-                return Ok(Value::Null);
+                return Ok(Ok(Value::Null));
             }
-            return serde_json::from_slice(&body).map_err(|e| {
-                NotTold::Other(StoreError::Failed(format!("{host}{path} sent an answer that is not JSON: {e}")))
-            });
+            let invalid =
+                |e: serde_json::Error| StoreError::Failed(format!("{host}{path} sent an answer that is not JSON: {e}"));
+            return Ok(serde_json::from_slice(&body).map_err(invalid));
         }
-        Err(NotTold::Here(match status {
+        Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StoreError::Unreachable(format!(
-                "{host}{path} answered {status}: `{user}` has no permission; grant it the role Bucket Admin for `{}`",
+                "{host}{path} answered {status}: `{}` has no permission; grant it the role Bucket Admin for `{}`",
+                self.settings.credentials().0,
                 self.settings.bucket
             )),
             _ => StoreError::Failed(format!("{host}{path} answered {status}")),
-        }))
+        })
     }
 
     /// Returns `None` if a node answers queries, otherwise the reason. Not every cluster runs the service, and mocks
@@ -97,9 +101,7 @@ impl<'a> Management<'a> {
         let mut why = None;
         let mut unreachable = None;
         for host in &topology.queries {
-            let scheme = if self.settings.address.tls.is_some() { "https" } else { "http" };
-            let (user, password) = self.settings.credentials();
-            let request = self.client.post(format!("{scheme}://{host}/query/service")).basic_auth(user, Some(password));
+            let request = self.request(Method::POST, host, "/query/service");
             match request.header("content-type", "application/json").body(r#"{"statement":"SELECT 1"}"#).send().await {
                 Ok(response) if matches!(response.status().as_u16(), 404 | 405 | 501) => {
                     why = Some(format!("the query service at {host} answers {}", response.status()));
@@ -160,12 +162,4 @@ impl<'a> Management<'a> {
             tasks.iter().any(|task| task["type"] == "bucket_compaction" && task["bucket"] == *self.settings.bucket)
         }))
     }
-}
-
-/// Why a node gave no answer.
-enum NotTold {
-    /// Another node may answer.
-    Here(StoreError),
-    /// No other node would do better.
-    Other(StoreError),
 }

@@ -191,6 +191,11 @@ impl CouchbaseStore {
     fn ready(&self) -> Result<Ready, StoreError> {
         self.ready.prepared(&self.settings.address.shown)
     }
+
+    /// Scope, name and body of a prepared collection.
+    fn collection(&self, id: CollectionId) -> Result<(String, String, Body), StoreError> {
+        net::collection(&self.ready()?.collections, id).cloned()
+    }
 }
 
 /// The server allows 250 bytes, of which the number of the collection takes up to four.
@@ -321,7 +326,7 @@ impl Store for CouchbaseStore {
             let key_index = self.may_make_indexes(topology, layout, how).await?;
             let mut scope = Scope::new(link, &self.settings, key_index);
             if how.makes_nothing() {
-                layout::check_existing(link, &self.settings, layout, how == Prepare::WriteExisting).await?;
+                scope.check_existing(layout, how == Prepare::WriteExisting).await?;
             } else {
                 prepare(&mut scope, layout, how).await?;
             }
@@ -396,8 +401,7 @@ impl Store for CouchbaseStore {
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
-        let ready = self.ready()?;
-        let (scope, name, _) = net::collection(&ready.collections, collection)?.clone();
+        let (scope, name, _) = self.collection(collection)?;
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
             let unlisted = |why: &str| {
@@ -421,8 +425,7 @@ impl Store for CouchbaseStore {
 
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
         let Op::Query { text, values, .. } = request.op else { return Ok(()) };
-        let ready = self.ready()?;
-        let (scope, name, _) = net::collection(&ready.collections, request.collection)?.clone();
+        let (scope, name, _) = self.collection(request.collection)?;
         let query = queries::Query::asked(text, values, &name).map_err(not_run)?;
         self.with_link(async |link, _| {
             let scope = link.bucket.scope(scope);
@@ -431,22 +434,19 @@ impl Store for CouchbaseStore {
     }
 
     fn build_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
-        let ready = self.ready()?;
-        let (scope, collection, _) = net::collection(&ready.collections, collection)?;
+        let (scope, collection, _) = &self.collection(collection)?;
         let bucket = &self.settings.bucket;
         self.with_link(async |link, _| indexes::Place { link, bucket, scope, collection }.build(text).await)
     }
 
     fn drop_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<(), StoreError> {
-        let ready = self.ready()?;
-        let (scope, collection, _) = net::collection(&ready.collections, collection)?;
+        let (scope, collection, _) = &self.collection(collection)?;
         let bucket = &self.settings.bucket;
         self.with_link(async |link, _| indexes::Place { link, bucket, scope, collection }.drop(text).await)
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        let ready = self.ready()?;
-        let (scope, name, body) = net::collection(&ready.collections, request.collection)?.clone();
+        let (scope, name, body) = self.collection(request.collection)?;
         if let Op::Query { text, values, .. } = request.op {
             let query = queries::Query::asked(text, values, &name).map_err(not_run)?;
             return self

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context as Waking, Poll};
 
 use storebench_engine::store::{
@@ -28,7 +29,7 @@ pub(crate) struct CouchbaseSession {
 
 impl CouchbaseSession {
     pub(super) fn new(
-        settings: &Settings,
+        settings: &Arc<Settings>,
         (link, kv): (Link, KvSession),
         topology: &Topology,
         ready: &Ready,
@@ -52,12 +53,6 @@ impl CouchbaseSession {
         });
         Ok(Self { kv, tasks: Tasks::new(), context, must_exist: HashSet::new() })
     }
-}
-
-/// Whether a service is asked, instead of the nodes that hold the documents.
-#[inline]
-fn is_for_a_service(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } | Op::Query { .. })
 }
 
 /// Passes completions on. Those of operations that found nothing although something must exist are errors.
@@ -88,7 +83,9 @@ impl Completions for Checked<'_> {
 impl Session for CouchbaseSession {
     #[inline]
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        if !is_for_a_service(&request.op) {
+        use Op::{Page, Prefix, Query, Scan, View};
+        // A service is asked for these, and the nodes that hold the documents for all others.
+        if !matches!(request.op, Page { .. } | Prefix { .. } | Scan { .. } | View { .. } | Query { .. }) {
             if self.must_exist.is_empty() {
                 return self.kv.submit(request, token, out);
             }

@@ -55,14 +55,11 @@ impl Topology {
             let port = |service: &str| node["services"][service].as_u64().and_then(|port| u16::try_from(port).ok());
             // The SDK identifies nodes by this port, also with TLS, and requires it.
             port("mgmt").ok_or_else(|| wrong("has a node without a management port"))?;
-            if let Some(port) = port(kv) {
-                data.push(Host { name: host.to_owned(), port });
-            }
-            views.extend(port(capi).map(|port| Host { name: host.to_owned(), port }));
-            queries.extend(port(n1ql).map(|port| Host { name: host.to_owned(), port }));
-            if let Some(port) = port(mgmt) {
-                management.push(Host { name: host.to_owned(), port });
-            }
+            let at = |service| port(service).map(|port| Host { name: host.to_owned(), port });
+            data.extend(at(kv));
+            management.extend(at(mgmt));
+            views.extend(at(capi));
+            queries.extend(at(n1ql));
         }
         let active = map["vBucketMap"].as_array().filter(|map| !map.is_empty()).ok_or_else(|| wrong("has no map"))?;
         let active: Vec<i16> =

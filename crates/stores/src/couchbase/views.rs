@@ -3,6 +3,7 @@
 //! The server has views of a bucket's default collection only, and does not return documents with the rows: those are
 //! read by key. Views are deprecated since 7.0.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::NON_ALPHANUMERIC;
@@ -13,7 +14,6 @@ use storebench_engine::store::{ErrorKind, Op, OpError, StoreError, ViewRows};
 use super::management::client;
 use super::settings::Settings;
 use super::topology::Topology;
-use crate::net::Host;
 
 /// The name of the scope and of the collection that have views.
 pub(super) const KEPT_IN: &str = "_default";
@@ -62,22 +62,14 @@ pub(super) struct Views {
     client: Client,
     /// `http://host:port` of each node.
     nodes: Vec<String>,
-    bucket: String,
-    user: String,
-    password: String,
+    settings: Arc<Settings>,
 }
 
 impl Views {
-    pub(super) fn new(settings: &Settings, topology: &Topology) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &Arc<Settings>, topology: &Topology) -> Result<Self, StoreError> {
         let scheme = if settings.address.tls.is_some() { "https" } else { "http" };
-        let (user, password) = settings.credentials();
-        Ok(Self {
-            client: client(settings)?,
-            nodes: topology.views.iter().map(|host: &Host| format!("{scheme}://{host}")).collect(),
-            bucket: settings.bucket.clone(),
-            user: user.to_owned(),
-            password: password.to_owned(),
-        })
+        let nodes = topology.views.iter().map(|host| format!("{scheme}://{host}")).collect();
+        Ok(Self { client: client(settings)?, nodes, settings: Arc::clone(settings) })
     }
 
     /// The keys of the rows' documents, in the order of the view. `fresh` waits until the view knows all earlier
@@ -85,7 +77,8 @@ impl Views {
     pub(super) async fn keys(&self, asked: &Asked, fresh: bool, within: Duration) -> Result<Vec<String>, OpError> {
         let mut last = OpError::new(ErrorKind::Refused, "no node of the cluster serves views");
         let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let (bucket, design, view) = (encoded(&self.bucket), encoded(&asked.design), encoded(&asked.view));
+        let (bucket, design, view) = (encoded(&self.settings.bucket), encoded(&asked.design), encoded(&asked.view));
+        let (user, password) = self.settings.credentials();
         let stale = ("stale", if fresh { "false" } else { "ok" }.to_owned());
         let query: Vec<String> =
             asked.query.iter().chain([&stale]).map(|(name, value)| format!("{name}={}", encoded(value))).collect();
@@ -99,7 +92,7 @@ impl Views {
                 }
             };
             let request = request.timeout(within);
-            match request.basic_auth(&self.user, Some(&self.password)).send().await {
+            match request.basic_auth(user, Some(password)).send().await {
                 Ok(response) => {
                     let status = response.status();
                     let body = response.bytes().await.map_err(|e| lost(node, &e))?;

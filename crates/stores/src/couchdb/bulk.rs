@@ -1,10 +1,7 @@
 //! Bulk operations: `_bulk_docs`, and `_all_docs` with keys. A request that is too large for the server is split in
 //! two, recursively. Documents that another client changed are written again over their new revision.
 
-use std::borrow::Cow;
-
-use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reply};
-use storebench_study::workload::Body;
+use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
 use super::dialect::{
     CONTENDED, CouchDialect, TRIES, check_document, check_key, decode, encode, fault, gone, is_of_contents,
@@ -12,28 +9,14 @@ use super::dialect::{
 };
 use super::json;
 use super::memory::{Awaits, CouchMemory};
-use super::rows::Rows;
+use super::rows::in_request_order;
 use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
-
-const NO_OBJECT: OpError =
-    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed("CouchDB stores JSON objects only") };
-
-/// An outcome that is neither a revision nor an error.
-const NO_OUTCOME: OpError = OpError {
-    kind: ErrorKind::OutcomeUnknown,
-    message: Cow::Borrowed("the server's answer does not give the outcome for this document"),
-};
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
+use crate::refusals::refused;
 
 impl CouchDialect {
     /// Starts a bulk write. Returns false if there is nothing to send.
-    pub(super) fn begin_bulk_write(
-        &self,
-        upsert: bool,
-        items: Batch<'_>,
-        memory: &mut CouchMemory,
-        out: &mut RequestBuf,
-    ) -> bool {
+    pub(super) fn begin_bulk_write(&self, items: Batch<'_>, memory: &mut CouchMemory, out: &mut RequestBuf) -> bool {
         let collection = &self.collections[memory.collection];
         memory.bulk.clear();
         for (number, (key, body)) in (0..).zip(items.iter()) {
@@ -47,7 +30,7 @@ impl CouchDialect {
                 .push_with(|out| out.extend_from_slice(key.as_bytes()), |out| encode(collection.body, body, out));
         }
         memory.bulk.part_repeated();
-        if upsert && collection.met {
+        if memory.kind == Some(OpKind::BulkUpsert) && collection.met {
             self.ask_by_keys(Awaits::BulkRevisions, memory, out);
         } else {
             self.send_part(memory, out);
@@ -56,13 +39,8 @@ impl CouchDialect {
     }
 
     /// Starts a bulk operation on documents by key. Returns false if there are none.
-    pub(super) fn begin_by_keys(
-        &self,
-        awaits: Awaits,
-        keys: Batch<'_>,
-        memory: &mut CouchMemory,
-        out: &mut RequestBuf,
-    ) -> bool {
+    pub(super) fn begin_by_keys(&self, keys: Batch<'_>, memory: &mut CouchMemory, out: &mut RequestBuf) -> bool {
+        let reads = memory.kind == Some(OpKind::BulkRead);
         memory.bulk.clear();
         for (number, (key, _)) in (0..).zip(keys.iter()) {
             // A document with an invalid key does not exist.
@@ -71,10 +49,10 @@ impl CouchDialect {
             }
             memory.bulk.items.push(key, b"");
         }
-        if awaits != Awaits::BulkRead {
+        if !reads {
             memory.bulk.part_repeated();
         }
-        self.ask_by_keys(awaits, memory, out);
+        self.ask_by_keys(if reads { Awaits::BulkRead } else { Awaits::BulkRevisions }, memory, out);
         !memory.bulk.part.is_empty()
     }
 
@@ -84,11 +62,8 @@ impl CouchDialect {
         out.raw(if awaits == Awaits::BulkRead { "?include_docs=true" } else { "" });
         let body = out.body();
         body.extend_from_slice(b"{\"keys\":");
-        for (position, number) in memory.bulk.part.iter().enumerate() {
-            body.push(if position == 0 { b'[' } else { b',' });
-            json::push_text(memory.bulk.item(*number).0, body);
-        }
-        body.extend_from_slice(if memory.bulk.part.is_empty() { b"[]}" } else { b"]}" });
+        memory.bulk.push_part_keys(body);
+        body.push(b'}');
     }
 
     /// Sends the current part to `_bulk_docs`. Documents that are not JSON objects are rejected.
@@ -99,11 +74,12 @@ impl CouchDialect {
         body.extend_from_slice(b"{\"docs\":[");
         let start = body.len();
         let Bulk { items, part, revisions, rejects, .. } = &mut memory.bulk;
+        let (items, known) = (items.as_batch(), revisions.as_batch());
         let mut position = 0;
-        let delete = memory.kind == OpKind::BulkDelete;
+        let delete = memory.kind == Some(OpKind::BulkDelete);
         part.retain(|number| {
-            let (key, document) = items.as_batch().get(*number as usize).unwrap_or_default();
-            let revision = revisions.get(position).filter(|revision| !revision.is_empty());
+            let (key, document) = items.get(*number as usize).unwrap_or_default();
+            let revision = known.get(position).map(|(_, revision)| revision).filter(|revision| !revision.is_empty());
             position += 1;
             if body.len() > start {
                 body.push(b',');
@@ -114,7 +90,8 @@ impl CouchDialect {
                 if body.len() > start {
                     body.pop();
                 }
-                rejects.push(storebench_engine::store::Reject { item: *number as usize, error: NO_OBJECT });
+                let error = refused("CouchDB stores JSON objects only");
+                rejects.push(Reject { item: *number as usize, error });
             }
             fits
         });
@@ -128,13 +105,14 @@ impl CouchDialect {
         memory: &'a mut CouchMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
-    ) -> Step<'a> {
+    ) -> Next<'a> {
         let taken = match answer {
             Err(error) => Err(error),
             // A single document may be the cause.
             Ok(answer) if is_of_contents(&answer) && memory.bulk.cut() => {
-                self.splits += 1;
-                return self.ask_again(memory, out);
+                out.splits += 1;
+                self.ask_again(memory, out);
+                return Ok(None);
             }
             // Missing documents are reported in rows, so a 404 means that the database is missing.
             Ok(answer) if answer.status == 404 => Err(gone(&answer)),
@@ -149,18 +127,14 @@ impl CouchDialect {
             Err(error) => {
                 let bulk = &mut memory.bulk;
                 let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
-                if alone || memory.kind == OpKind::BulkRead {
-                    return Step::Done(Err(error));
+                if alone || memory.kind == Some(OpKind::BulkRead) {
+                    return Err(error);
                 }
                 // The outcome of other documents is known, so report each document separately.
-                for number in std::mem::take(&mut bulk.part) {
-                    bulk.reject(number, error.clone());
-                }
+                bulk.reject_part(&error);
                 if error.kind != ErrorKind::Refused {
                     while bulk.next_part() {
-                        for number in std::mem::take(&mut bulk.part) {
-                            bulk.reject(number, NOT_SENT);
-                        }
+                        bulk.reject_part(&NOT_SENT);
                     }
                 }
                 self.next_part(memory, out)
@@ -168,57 +142,53 @@ impl CouchDialect {
             // The revisions are known; write next.
             Ok(()) if memory.awaits == Awaits::BulkRevisions && !memory.bulk.part.is_empty() => {
                 self.send_part(memory, out);
-                Step::Send
+                Ok(None)
             }
             // Other clients changed some documents meanwhile.
             Ok(()) if memory.awaits == Awaits::BulkWrite && !memory.bulk.part.is_empty() => {
                 memory.tries += 1;
                 if memory.tries > TRIES {
-                    for number in std::mem::take(&mut memory.bulk.part) {
-                        memory.bulk.reject(number, CONTENDED);
-                    }
+                    memory.bulk.reject_part(&CONTENDED);
                     return self.next_part(memory, out);
                 }
                 self.ask_by_keys(Awaits::BulkRevisions, memory, out);
-                Step::Send
+                Ok(None)
             }
             Ok(()) => self.next_part(memory, out),
         }
     }
 
     /// Repeats the request for the current part.
-    fn ask_again<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
+    fn ask_again(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         match memory.awaits {
             // The revisions were used up by the request that was too large. Read them again.
-            Awaits::BulkWrite if memory.kind == OpKind::BulkDelete || memory.tries > 0 => {
+            Awaits::BulkWrite if memory.kind == Some(OpKind::BulkDelete) || memory.tries > 0 => {
                 self.ask_by_keys(Awaits::BulkRevisions, memory, out);
             }
             Awaits::BulkWrite => self.send_part(memory, out),
             awaits => self.ask_by_keys(awaits, memory, out),
         }
-        Step::Send
     }
 
     /// Continues with the next part, or completes the operation.
-    fn next_part<'a>(&'a self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
+    fn next_part<'a>(&self, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Next<'a> {
         if memory.bulk.next_part() {
             memory.tries = memory.tries.min(1);
-            return self.ask_again(memory, out);
+            self.ask_again(memory, out);
+            return Ok(None);
         }
-        if memory.kind == OpKind::BulkRead {
-            return Step::Done(Ok(memory.found.reply()));
-        }
-        Step::Done(Ok(Reply { rejects: &memory.bulk.rejects, ..Reply::written(memory.bulk.written) }))
+        Ok(Some(if memory.kind == Some(OpKind::BulkRead) { memory.found.reply() } else { memory.bulk.reply() }))
     }
 
     /// The rows of the answer, one for each key of the part, in the order of the keys.
-    fn rows_of<'a>(bulk: &Bulk, answer: &Answer<'a>) -> Result<Rows<'a>, OpError> {
-        let rows = json::member(answer.body, "rows").and_then(|rows| Rows::of(rows, "key", bulk.part_keys()));
+    fn rows_of<'a>(bulk: &Bulk, answer: &Answer<'a>) -> Result<std::vec::IntoIter<&'a [u8]>, OpError> {
+        let rows = json::member(answer.body, "rows");
+        let rows = rows.and_then(|rows| in_request_order(rows, "key", bulk.part_keys()));
         rows.ok_or_else(|| senseless(answer, false))
     }
 
     fn take_revisions(&self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
-        let delete = memory.kind == OpKind::BulkDelete;
+        let delete = memory.kind == Some(OpKind::BulkDelete);
         let mut rows = Self::rows_of(&memory.bulk, answer)?;
         let Bulk { part, revisions, .. } = &mut memory.bulk;
         revisions.clear();
@@ -228,7 +198,7 @@ impl CouchDialect {
             if delete && revision.is_none() {
                 return false;
             }
-            revisions.push(revision.unwrap_or_default());
+            revisions.push("", revision.unwrap_or_default());
             true
         });
         Ok(())
@@ -238,14 +208,8 @@ impl CouchDialect {
         let kind = self.collections[memory.collection].body;
         for (number, row) in memory.bulk.part.iter().zip(Self::rows_of(&memory.bulk, answer)?) {
             let Some(document) = json::member(row, "doc").filter(|document| *document != b"null") else { continue };
-            let document = match kind {
-                Body::Json => document,
-                kind => {
-                    decode(kind, document, &mut self.scratch)?;
-                    &self.scratch
-                }
-            };
-            memory.found.add(memory.bulk.item(*number).0, document);
+            let body = decode(kind, document, &mut self.scratch)?;
+            memory.found.add(memory.bulk.item(*number).0, body);
         }
         memory.bulk.part.clear();
         Ok(())
@@ -253,7 +217,7 @@ impl CouchDialect {
 
     /// Handles the outcome of each document of the part. Keeps in the part those that must be written again.
     fn take_outcomes(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<(), OpError> {
-        let outcomes = Rows::of(answer.body, "id", memory.bulk.part_keys());
+        let outcomes = in_request_order(answer.body, "id", memory.bulk.part_keys());
         let mut outcomes = outcomes.ok_or_else(|| senseless(answer, true))?;
         self.check_quorum(answer)?;
         let (kind, first) = (memory.kind, memory.tries == 0);
@@ -261,25 +225,23 @@ impl CouchDialect {
         let mut conflicts = false;
         part.retain(|number| {
             let outcome = outcomes.next().unwrap_or_default();
-            let error = match json::member(outcome, "error").and_then(json::text) {
+            let error = match json::member_text(outcome, "error").as_deref() {
                 None if json::member(outcome, "rev").is_some_and(|rev| rev.starts_with(b"\"")) => {
                     *written += 1;
                     return false;
                 }
-                None => {
-                    rejects.push(storebench_engine::store::Reject { item: *number as usize, error: NO_OUTCOME });
-                    return false;
-                }
-                Some(error) => error,
-            };
-            let error = match &*error {
-                "conflict" if kind == OpKind::BulkInsert => EXISTS,
-                "conflict" => {
+                // It is neither a revision nor an error.
+                None => OpError::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the server's answer does not give the outcome for this document",
+                ),
+                Some("conflict") if kind == Some(OpKind::BulkInsert) => EXISTS,
+                Some("conflict") => {
                     conflicts = true;
                     return true;
                 }
-                _ => {
-                    let reason = json::member(outcome, "reason").and_then(json::text).unwrap_or_default();
+                Some(error) => {
+                    let reason = json::member_text(outcome, "reason").unwrap_or_default();
                     let refused =
                         ["forbidden", "unauthorized", "doc_validation", "bad_request", "too_large", "illegal_docid"];
                     let refused = refused.iter().any(|known| error.contains(known));
@@ -287,10 +249,10 @@ impl CouchDialect {
                     OpError::new(kind, format!("{error}: {reason}"))
                 }
             };
-            rejects.push(storebench_engine::store::Reject { item: *number as usize, error });
+            rejects.push(Reject { item: *number as usize, error });
             false
         });
-        if kind == OpKind::BulkUpsert && (conflicts || first) {
+        if kind == Some(OpKind::BulkUpsert) && (conflicts || first) {
             self.collections[memory.collection].met = conflicts;
         }
         Ok(())

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use storebench_engine::store::{BulkWrite, ErrorKind, Op, OpError, OpKind, Reply, Request};
+use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use super::study_queries;
 use crate::document::{self, CHANGED, EXISTS, Effect};
-use crate::http::{Answer, Dialect, Method, RequestBuf, Step, status_error};
+use crate::http::{Answer, Dialect, Method, Next, RequestBuf, status_error};
+use crate::refusals::refused;
 use crate::study_queries::{ByNumber, Template};
 
 /// The maximum number of retries of a write after another client changed the document in between.
@@ -41,17 +42,10 @@ pub(crate) struct CouchDialect {
     pub(super) majority: bool,
     /// Whether reads may be stale.
     pub(super) stale: bool,
-    pub(super) splits: u64,
     pub(super) scratch: Vec<u8>,
     /// The queries so far.
     pub(super) queries: ByNumber<Template>,
 }
-
-/// The error of keys that CouchDB reserves.
-pub(super) const RESERVED: OpError = OpError {
-    kind: ErrorKind::Refused,
-    message: Cow::Borrowed("invalid key for CouchDB; expected a key that is not empty and does not begin with `_`"),
-};
 
 /// The error of a write that lost every race against other clients.
 pub(super) const CONTENDED: OpError = OpError {
@@ -68,7 +62,7 @@ pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
 /// Whether the server rejected a document of the request as invalid. It validates before it writes anything, whatever
 /// the status (PouchDB's is 500).
 pub(super) fn is_invalid(answer: &Answer<'_>) -> bool {
-    json::member(answer.body, "error").and_then(json::text).as_deref() == Some("doc_validation")
+    json::member_text(answer.body, "error").as_deref() == Some("doc_validation")
 }
 
 /// Whether the server refused the whole request because of its contents. Then nothing was done, and a single document
@@ -83,7 +77,7 @@ pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     if answer.status == 404 && (changes || database_is_gone(answer)) {
         gone(answer)
     } else if is_invalid(answer) {
-        OpError::new(ErrorKind::Refused, answer.shown())
+        refused(answer.shown())
     } else {
         status_error(answer, changes)
     }
@@ -97,20 +91,19 @@ pub(super) fn gone(answer: &Answer<'_>) -> OpError {
 /// Whether a 404 means that the database is missing. Its reason then is `Database does not exist.` (CouchDB) or
 /// `no_db_file` (both). For a document it is `missing` or `deleted`. The answer to a HEAD has no text.
 fn database_is_gone(answer: &Answer<'_>) -> bool {
-    let reason = json::member(answer.body, "reason").and_then(json::text);
+    let reason = json::member_text(answer.body, "reason");
     reason.is_some_and(|reason| reason.contains("Database does not exist") || reason == "no_db_file")
 }
 
 impl Dialect for CouchDialect {
     type State = CouchMemory;
 
-    fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Step<'a> {
-        match self.first(request, memory, out) {
-            Ok(true) => Step::Send,
-            Ok(false) if memory.kind.writes() => Step::Done(Ok(Reply::written(0))),
-            Ok(false) => Step::Done(Ok(memory.found.reply())),
-            Err(error) => Step::Done(Err(error)),
-        }
+    fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut CouchMemory, out: &mut RequestBuf) -> Next<'a> {
+        Ok(match self.first(request, memory, out)? {
+            true => None,
+            false if request.op.kind().writes() => Some(Reply::written(0)),
+            false => Some(memory.found.reply()),
+        })
     }
 
     fn answer<'a>(
@@ -118,40 +111,25 @@ impl Dialect for CouchDialect {
         memory: &'a mut CouchMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
-    ) -> Step<'a> {
-        if matches!(memory.awaits, Awaits::BulkRevisions | Awaits::BulkWrite | Awaits::BulkRead) {
-            return self.bulk_answer(memory, answer, out);
-        }
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Step::Done(Err(error)),
-        };
+    ) -> Next<'a> {
         match memory.awaits {
-            Awaits::Last => Step::Done(self.last(memory, answer, out.changes())),
-            Awaits::Rows => self.rows(memory, &answer, out),
-            Awaits::Answer => study_queries::answered(memory, &answer, self.pouch),
-            Awaits::Existence => Step::Done(Err(match answer.status {
-                200..=299 => CHANGED,
-                _ => status_error(&answer, false),
-            })),
-            Awaits::Revision => match self.take_revision(&answer) {
-                Ok(Some(revision)) if memory.kind == OpKind::CompareAndSwap && memory.revision != revision => {
-                    Step::Done(Err(CHANGED))
+            Awaits::BulkRevisions | Awaits::BulkWrite | Awaits::BulkRead => self.bulk_answer(memory, answer, out),
+            Awaits::Last => self.last(memory, answer?, out.changes()).map(Some),
+            Awaits::Rows => self.rows(memory, &answer?, out),
+            Awaits::Answer => study_queries::answered(memory, &answer?, self.pouch),
+            Awaits::Existence => match answer? {
+                answer if answer.is_success() => Err(CHANGED),
+                answer => Err(status_error(&answer, false)),
+            },
+            Awaits::Revision => match self.take_revision(&answer?)? {
+                Some(revision) if memory.kind == Some(OpKind::CompareAndSwap) && memory.revision != revision => {
+                    Err(CHANGED)
                 }
-                Ok(revision) => self.write(memory, revision, out),
-                Err(error) => Step::Done(Err(error)),
+                revision => self.write(memory, revision, out).map(|()| None),
             },
-            Awaits::Write => self.written(memory, answer, out),
-            Awaits::Document => match self.change(memory, &answer, out) {
-                Ok(()) => Step::Send,
-                Err(error) => Step::Done(Err(error)),
-            },
-            Awaits::BulkRevisions | Awaits::BulkWrite | Awaits::BulkRead => Step::Done(Err(OpError::unsupported())),
+            Awaits::Write => self.written(memory, answer?, out),
+            Awaits::Document => self.change(memory, &answer?, out).map(|()| None),
         }
-    }
-
-    fn splits(&self) -> u64 {
-        self.splits
     }
 }
 
@@ -163,49 +141,45 @@ impl CouchDialect {
         memory: &mut CouchMemory,
         out: &mut RequestBuf,
     ) -> Result<bool, OpError> {
-        let number = request.collection.position();
         let collection = document::collection_of(request, &self.collections, self.read_only)?;
-        let (kind, path) = (request.op.kind(), collection.path.as_str());
+        memory.begin(request);
+        let path = collection.path.as_str();
         match request.op {
             Op::Read { key } => {
                 check_key_in_path(key)?;
-                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
-                memory.contents = request.contents;
                 out.begin(Method::GET).raw(path).segment(key).raw(if self.stale { "?r=1" } else { "" });
             }
             Op::Exists { key } => {
                 check_key_in_path(key)?;
-                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 out.begin(Method::HEAD).raw(path).segment(key);
             }
             Op::Insert { key, body } => {
                 check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
-                (memory.awaits, memory.kind, memory.collection) = (Awaits::Last, kind, number);
                 out.begin(Method::PUT).raw(path).segment(key);
                 encode(collection.body, body, out.body());
             }
             Op::Upsert { key, body } | Op::Replace { key, body } => {
                 check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
-                memory.begin(kind, number, false, key, body);
-                if kind == OpKind::Replace || collection.met {
-                    self.ask_revision(memory, out);
+                memory.keep(key, body);
+                if memory.kind == Some(OpKind::Replace) || collection.met {
+                    self.ask_first(Awaits::Revision, memory, out);
                 } else {
                     self.put(memory, out);
                 }
             }
             Op::Delete { key } => {
                 check_key_in_path(key)?;
-                memory.begin(kind, number, false, key, b"");
-                self.ask_revision(memory, out);
+                memory.keep(key, b"");
+                self.ask_first(Awaits::Revision, memory, out);
             }
             Op::CompareAndSwap { key, expected, body } => {
                 check_key_in_path(key)?;
                 check_document(collection.body, key, body)?;
-                memory.begin(kind, number, false, key, body);
+                memory.keep(key, body);
                 if !json::is_revision(expected) {
-                    self.ask_existence(memory, out);
+                    self.ask_first(Awaits::Existence, memory, out);
                     return Ok(true);
                 }
                 memory.revision.extend_from_slice(expected);
@@ -213,43 +187,28 @@ impl CouchDialect {
                     self.put(memory, out);
                 } else {
                     // CouchDB 3.5 accepts any revision for a document that never existed, if its shard has others.
-                    self.ask_revision(memory, out);
+                    self.ask_first(Awaits::Revision, memory, out);
                 }
             }
             Op::Append { key, bytes: payload }
             | Op::Prepend { key, bytes: payload }
             | Op::MergePatch { key, patch: payload } => {
                 check_key_in_path(key)?;
-                memory.begin(kind, number, false, key, payload);
-                self.ask_document(memory, out);
+                memory.keep(key, payload);
+                self.ask_first(Awaits::Document, memory, out);
             }
             Op::Counter { key, delta, initial } => {
                 check_key_in_path(key)?;
-                memory.begin(kind, number, false, key, b"");
+                memory.keep(key, b"");
                 (memory.delta, memory.initial) = (delta, initial);
-                self.ask_document(memory, out);
+                self.ask_first(Awaits::Document, memory, out);
             }
-            Op::BulkWrite { kind: what, items } => {
-                memory.begin(kind, number, false, "", b"");
-                return Ok(self.begin_bulk_write(what == BulkWrite::Upsert, items, memory, out));
-            }
-            Op::BulkDelete { keys } => {
-                memory.begin(kind, number, false, "", b"");
-                return Ok(self.begin_by_keys(Awaits::BulkRevisions, keys, memory, out));
-            }
-            Op::BulkRead { keys } => {
-                memory.begin(kind, number, request.contents, "", b"");
-                memory.found.begin(request.contents);
-                return Ok(self.begin_by_keys(Awaits::BulkRead, keys, memory, out));
-            }
+            Op::BulkWrite { items, .. } => return Ok(self.begin_bulk_write(items, memory, out)),
+            Op::BulkDelete { keys } | Op::BulkRead { keys } => return Ok(self.begin_by_keys(keys, memory, out)),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } => {
-                memory.begin(kind, number, request.contents, "", b"");
                 return self.begin_rows(&request.op, memory, out);
             }
-            Op::Query { number: query, text, values } => {
-                memory.begin(kind, number, request.contents, "", b"");
-                self.ask(query, text, values, memory, out)?;
-            }
+            Op::Query { number, text, values } => self.ask(number, text, values, memory, out)?,
             Op::Touch { .. } | Op::Transaction { .. } => return Err(OpError::unsupported()),
         }
         Ok(true)
@@ -259,15 +218,15 @@ impl CouchDialect {
         &self.collections[memory.collection].path
     }
 
-    /// Requests the revision of a document without its body.
-    fn ask_revision(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
-        memory.awaits = Awaits::Revision;
-        if self.pouch {
+    /// Requests what must be known before a write: the document, its revision without its body, or whether it exists.
+    fn ask_first(&self, awaits: Awaits, memory: &mut CouchMemory, out: &mut RequestBuf) {
+        memory.awaits = awaits;
+        if awaits == Awaits::Revision && self.pouch {
             // PouchDB's ETag is a hash of the answer.
-            out.begin(Method::GET).raw(self.path(memory)).raw("_all_docs?key=");
-            out.json_segment(&memory.key);
+            out.begin(Method::GET).raw(self.path(memory)).raw("_all_docs?key=").json_segment(&memory.key);
         } else {
-            out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
+            let method = if awaits == Awaits::Document { Method::GET } else { Method::HEAD };
+            out.begin(method).raw(self.path(memory)).segment(&memory.key);
         }
     }
 
@@ -277,83 +236,72 @@ impl CouchDialect {
             200..=299 if self.pouch => {
                 let rows = json::member(answer.body, "rows").filter(|rows| json::is_array(rows));
                 let rows = rows.ok_or_else(|| senseless(answer, false))?;
-                let revision = json::elements(rows).next().and_then(row_revision);
-                Ok(revision)
+                Ok(json::elements(rows).next().and_then(row_revision))
             }
-            200..=299 => {
-                let revision = etag(answer).ok_or_else(|| senseless(answer, false))?;
-                Ok(Some(revision))
-            }
+            200..=299 => etag(answer).map(Some).ok_or_else(|| senseless(answer, false)),
             _ => Err(fault(answer, false)),
         }
     }
 
     /// Writes the document now that its revision is known.
-    fn write<'a>(&'a self, memory: &'a mut CouchMemory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Step<'a> {
+    fn write(&self, memory: &mut CouchMemory, revision: Option<&[u8]>, out: &mut RequestBuf) -> Result<(), OpError> {
         memory.revision.clear();
         match (revision, memory.kind) {
             (Some(revision), _) => memory.revision.extend_from_slice(revision),
-            (None, OpKind::Upsert) => {}
-            (None, _) => return Step::Done(Err(OpError::not_found())),
+            (None, Some(OpKind::Upsert)) => {}
+            (None, _) => return Err(OpError::not_found()),
         }
-        if memory.kind == OpKind::Delete {
+        if memory.kind == Some(OpKind::Delete) {
             memory.awaits = Awaits::Write;
             out.begin(Method::DELETE).raw(self.path(memory)).segment(&memory.key).raw("?rev=");
             out.segment(&String::from_utf8_lossy(&memory.revision));
         } else {
             self.put(memory, out);
         }
-        Step::Send
+        Ok(())
     }
 
     /// Stores the payload over the revision, or as a new document if there is none.
     fn put(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
         memory.awaits = Awaits::Write;
+        self.put_body(memory, &memory.payload, out);
+    }
+
+    fn put_body(&self, memory: &CouchMemory, body: &[u8], out: &mut RequestBuf) {
         let collection = &self.collections[memory.collection];
         out.begin(Method::PUT).raw(&collection.path).segment(&memory.key);
         if !memory.revision.is_empty() {
             out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
         }
-        encode(collection.body, &memory.payload, out.body());
-    }
-
-    fn ask_existence(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
-        memory.awaits = Awaits::Existence;
-        out.begin(Method::HEAD).raw(self.path(memory)).segment(&memory.key);
-    }
-
-    fn ask_document(&self, memory: &mut CouchMemory, out: &mut RequestBuf) {
-        memory.awaits = Awaits::Document;
-        out.begin(Method::GET).raw(self.path(memory)).segment(&memory.key);
+        encode(collection.body, body, out.body());
     }
 
     /// Handles the answer to a write.
-    fn written<'a>(&'a mut self, memory: &'a mut CouchMemory, answer: Answer<'a>, out: &mut RequestBuf) -> Step<'a> {
+    fn written<'a>(&mut self, memory: &mut CouchMemory, answer: Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
         match answer.status {
             // PouchDB reports a document that another client deleted meanwhile like this.
-            404 if memory.kind == OpKind::Delete && !database_is_gone(&answer) => {
-                return Step::Done(Err(OpError::not_found()));
+            404 if memory.kind == Some(OpKind::Delete) && !database_is_gone(&answer) => {
+                return Err(OpError::not_found());
             }
             409 => {}
             _ => {
-                if memory.kind == OpKind::Upsert && memory.revision.is_empty() {
+                if memory.kind == Some(OpKind::Upsert) && memory.revision.is_empty() {
                     self.collections[memory.collection].met = false;
                 }
-                let counter = memory.counter;
-                return Step::Done(self.acknowledged(answer).map(|reply| Reply { counter, ..reply }));
+                return Ok(Some(Reply { counter: memory.counter, ..self.acknowledged(answer)? }));
             }
         }
         memory.tries += 1;
-        if memory.kind == OpKind::Upsert {
+        if memory.kind == Some(OpKind::Upsert) {
             self.collections[memory.collection].met = true;
         }
         match memory.kind {
-            OpKind::CompareAndSwap => self.ask_existence(memory, out),
-            _ if memory.tries > TRIES => return Step::Done(Err(CONTENDED)),
-            OpKind::Upsert | OpKind::Replace | OpKind::Delete => self.ask_revision(memory, out),
-            _ => self.ask_document(memory, out),
+            Some(OpKind::CompareAndSwap) => self.ask_first(Awaits::Existence, memory, out),
+            _ if memory.tries > TRIES => return Err(CONTENDED),
+            Some(OpKind::Upsert | OpKind::Replace | OpKind::Delete) => self.ask_first(Awaits::Revision, memory, out),
+            _ => self.ask_first(Awaits::Document, memory, out),
         }
-        Step::Send
+        Ok(None)
     }
 
     /// The reply to a write of one document.
@@ -381,28 +329,20 @@ impl CouchDialect {
     /// Handles the answer to an operation with a single request.
     fn last<'a>(&'a mut self, memory: &CouchMemory, answer: Answer<'a>, changes: bool) -> Result<Reply<'a>, OpError> {
         match memory.kind {
-            OpKind::Exists => match answer.status {
+            Some(OpKind::Exists) => match answer.status {
                 200..=299 => Ok(Reply::written(1)),
                 404 => Ok(Reply::written(0)),
                 _ => Err(status_error(&answer, false)),
             },
-            OpKind::Insert if answer.status == 409 => Err(EXISTS),
-            OpKind::Insert => self.acknowledged(answer),
-            OpKind::Read if answer.is_success() => {
-                let collection = &self.collections[memory.collection];
-                let revision = etag(&answer).or_else(|| json::revision(answer.body));
-                let revision = revision.ok_or_else(|| senseless(&answer, false))?;
-                let body = match collection.body {
-                    Body::Json => answer.body,
-                    kind => {
-                        decode(kind, answer.body, &mut self.scratch)?;
-                        &self.scratch
-                    }
-                };
+            Some(OpKind::Insert) if answer.status == 409 => Err(EXISTS),
+            Some(OpKind::Insert) => self.acknowledged(answer),
+            Some(OpKind::Read) if answer.is_success() => {
+                let revision = revision(&answer)?;
+                let body = decode(self.collections[memory.collection].body, answer.body, &mut self.scratch)?;
                 Ok(Reply {
                     documents: 1,
                     bytes: body.len() as u64,
-                    body: memory.contents.then_some(body),
+                    body: memory.found.contents().then_some(body),
                     revision: Some(revision),
                     ..Reply::default()
                 })
@@ -414,19 +354,13 @@ impl CouchDialect {
     /// Applies the change to the document read, and writes it over its revision.
     fn change(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
         let kind = self.collections[memory.collection].body;
-        let mut old = Vec::new();
+        let mut bytes = Vec::new();
         memory.revision.clear();
         let old = match answer.status {
             404 if !database_is_gone(answer) => None,
             200..=299 => {
-                let revision = etag(answer).or_else(|| json::revision(answer.body));
-                memory.revision.extend_from_slice(revision.ok_or_else(|| senseless(answer, false))?);
-                if kind == Body::Json {
-                    Some(answer.body)
-                } else {
-                    decode(kind, answer.body, &mut old)?;
-                    Some(old.as_slice())
-                }
+                memory.revision.extend_from_slice(revision(answer)?);
+                Some(decode(kind, answer.body, &mut bytes)?)
             }
             _ => return Err(fault(answer, false)),
         };
@@ -436,18 +370,17 @@ impl CouchDialect {
             Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
         }
         memory.awaits = Awaits::Write;
-        out.begin(Method::PUT).raw(&self.collections[memory.collection].path).segment(&memory.key);
-        if !memory.revision.is_empty() {
-            out.raw("?rev=").segment(&String::from_utf8_lossy(&memory.revision));
-        }
-        encode(kind, &self.scratch, out.body());
+        self.put_body(memory, &self.scratch, out);
         Ok(())
     }
 }
 
 /// Refuses keys that are invalid in CouchDB.
 pub(super) fn check_key(key: &str) -> Result<(), OpError> {
-    if key.is_empty() || key.starts_with('_') { Err(RESERVED) } else { Ok(()) }
+    if key.is_empty() || key.starts_with('_') {
+        return Err(refused("invalid key for CouchDB; expected a key that is not empty and does not begin with `_`"));
+    }
+    Ok(())
 }
 
 /// The longest key in a request line. Servers close the connection if the line is longer than 8 KiB (CouchDB's
@@ -465,14 +398,11 @@ fn check_key_in_path(key: &str) -> Result<(), OpError> {
     if length <= LONGEST_KEY_IN_PATH_BYTES {
         return Ok(());
     }
-    Err(OpError::new(
-        ErrorKind::Refused,
-        format!(
-            "a key of {} bytes takes {length} bytes in a request's path (limit {LONGEST_KEY_IN_PATH_BYTES}); only bulk \
-             operations accept longer keys",
-            key.len()
-        ),
-    ))
+    Err(refused(format!(
+        "a key of {} bytes takes {length} bytes in a request's path (limit {LONGEST_KEY_IN_PATH_BYTES}); only bulk \
+         operations accept longer keys",
+        key.len()
+    )))
 }
 
 /// Refuses bodies that CouchDB cannot store.
@@ -480,11 +410,15 @@ pub(super) fn check_document(kind: Body, key: &str, body: &[u8]) -> Result<(), O
     document::check(kind, body)?;
     match json::steering(body, key).filter(|_| kind == Body::Json) {
         None => Ok(()),
-        Some(member) => Err(OpError::new(
-            ErrorKind::Refused,
-            format!("the document has the field `{member}`, which CouchDB reserves; rename or remove it"),
-        )),
+        Some(member) => {
+            Err(refused(format!("the document has the field `{member}`, which CouchDB reserves; rename or remove it")))
+        }
     }
+}
+
+/// The revision of the document in an answer.
+fn revision<'a>(answer: &Answer<'a>) -> Result<&'a [u8], OpError> {
+    etag(answer).or_else(|| json::revision(answer.body)).ok_or_else(|| senseless(answer, false))
 }
 
 /// The revision in an ETag: a strong one in CouchDB's form.
@@ -509,7 +443,11 @@ pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
         Body::Json => out.extend_from_slice(body),
         Body::Bytes => {
             out.extend_from_slice(b"{\"base64\":\"");
-            push_base64(body, out);
+            let start = out.len();
+            out.resize(start + body.len().div_ceil(3) * 4, b'=');
+            // The buffer has exactly the required size.
+            let written = BASE64.encode_slice(body, &mut out[start..]).unwrap_or_default();
+            out.truncate(start + written);
             out.extend_from_slice(b"\"}");
         }
         Body::Counter => {
@@ -520,32 +458,20 @@ pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
-    // The buffer has exactly the required size.
-    let written = BASE64.encode_slice(bytes, &mut out[start..]).unwrap_or_default();
-    out.truncate(start + written);
-}
-
-/// Decodes a stored document into its body. Clears the buffer first.
-pub(super) fn decode(kind: Body, stored: &[u8], into: &mut Vec<u8>) -> Result<(), OpError> {
-    into.clear();
+/// The body of a stored document. `scratch` is where bytes are decoded to.
+pub(super) fn decode<'a>(kind: Body, stored: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], OpError> {
     let found = match kind {
         Body::Json => Some(stored),
         Body::Counter => json::member(stored, "value"),
-        Body::Bytes => json::member(stored, "base64").and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\"")),
+        Body::Bytes => {
+            scratch.clear();
+            let text = json::member(stored, "base64").and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
+            let decoded = text.is_some_and(|text| BASE64.decode_vec(text, scratch).is_ok());
+            decoded.then_some(scratch.as_slice())
+        }
     };
-    let wrong = || {
+    found.ok_or_else(|| {
         let what = if kind == Body::Counter { "a counter" } else { "bytes" };
         OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} in Storebench's format"))
-    };
-    match (kind, found) {
-        (Body::Bytes, Some(text)) => BASE64.decode_vec(text, into).map_err(|_| wrong()),
-        (_, Some(text)) => {
-            into.extend_from_slice(text);
-            Ok(())
-        }
-        (_, None) => Err(wrong()),
-    }
+    })
 }

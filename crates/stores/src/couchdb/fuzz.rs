@@ -53,7 +53,6 @@ fn take(bytes: &[u8]) {
             read_only: false,
             majority: false,
             stale: false,
-            splits: 0,
             queries: Default::default(),
             scratch: Vec::new(),
         };

@@ -1,10 +1,15 @@
 //! CouchDB's own fields in documents.
 
-pub(super) use storebench_documents::json::{
-    Elements, Member, Walk, elements, is_array, member, members, name, push_text, text,
-};
+use std::borrow::Cow;
+
+pub(super) use storebench_documents::json::{Member, Walk, elements, is_array, member, members, name, push_text, text};
 
 use crate::ascii;
+
+/// The text of the member with this name, if it is one.
+pub(super) fn member_text<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    text(member(object, name)?)
+}
 
 /// The revision in a document. CouchDB writes it at the start, PouchDB at the end.
 pub(super) fn revision(document: &[u8]) -> Option<&[u8]> {

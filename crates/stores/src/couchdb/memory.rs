@@ -1,8 +1,6 @@
 //! The state that an operation keeps between its requests.
 
-use std::time::Duration;
-
-use storebench_engine::store::{Collected, Op, OpKind};
+use storebench_engine::store::{Collected, Op, OpKind, Request};
 
 use crate::http::Bulk;
 
@@ -33,12 +31,12 @@ pub(super) enum Awaits {
 }
 
 /// The state of one operation. Later operations reuse its buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CouchMemory {
     pub(super) awaits: Awaits,
-    pub(super) kind: OpKind,
+    /// What it does. `None` before the first operation.
+    pub(super) kind: Option<OpKind>,
     pub(super) collection: usize,
-    pub(super) contents: bool,
     pub(super) key: String,
     /// The body, bytes or patch to write.
     pub(super) payload: Vec<u8>,
@@ -57,50 +55,32 @@ pub(crate) struct CouchMemory {
     pub(super) bulk: Bulk,
 }
 
-impl Default for CouchMemory {
-    fn default() -> Self {
-        Self {
-            awaits: Awaits::Last,
-            kind: OpKind::Read,
-            collection: 0,
-            contents: false,
-            key: String::new(),
-            payload: Vec::new(),
-            revision: Vec::new(),
-            delta: 0,
-            initial: 0,
-            counter: None,
-            tries: 0,
-            end: None,
-            left: 0,
-            asked: 0,
-            found: Collected::default(),
-            bulk: Bulk::default(),
-        }
-    }
-}
-
 impl CouchMemory {
     /// Starts an operation.
-    pub(super) fn begin(&mut self, kind: OpKind, collection: usize, contents: bool, key: &str, payload: &[u8]) {
-        (self.awaits, self.kind, self.collection, self.contents) = (Awaits::Last, kind, collection, contents);
+    pub(super) fn begin(&mut self, request: &Request<'_>) {
+        (self.awaits, self.kind) = (Awaits::Last, Some(request.op.kind()));
+        self.collection = request.collection.position();
         self.key.clear();
-        self.key.push_str(key);
         self.payload.clear();
-        self.payload.extend_from_slice(payload);
         self.revision.clear();
         (self.counter, self.tries) = (None, 0);
+        self.found.begin(request.contents);
+    }
+
+    /// Copies what later requests need.
+    pub(super) fn keep(&mut self, key: &str, payload: &[u8]) {
+        self.key.push_str(key);
+        self.payload.extend_from_slice(payload);
     }
 
     /// The operation as it was submitted, if it changes a stored document.
     pub(super) fn op(&self) -> Option<Op<'_>> {
         let (key, body) = (self.key.as_str(), self.payload.as_slice());
-        Some(match self.kind {
+        Some(match self.kind? {
             OpKind::Append => Op::Append { key, bytes: body },
             OpKind::Prepend => Op::Prepend { key, bytes: body },
             OpKind::MergePatch => Op::MergePatch { key, patch: body },
             OpKind::Counter => Op::Counter { key, delta: self.delta, initial: self.initial },
-            OpKind::Touch => Op::Touch { key, expiry: Duration::ZERO },
             _ => return None,
         })
     }

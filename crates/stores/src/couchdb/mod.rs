@@ -25,6 +25,7 @@ mod pages;
 mod rows;
 mod sample;
 mod server;
+mod site;
 mod store;
 mod study_queries;
 

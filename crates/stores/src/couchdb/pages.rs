@@ -1,38 +1,16 @@
 //! Pages of keys (`_all_docs`), of an indexed field (`_find`), and of a view.
 
-use std::borrow::Cow;
-
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
-use storebench_study::workload::Body;
 
 use super::dialect::{CouchDialect, decode, senseless};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use crate::document::prefix_end_text;
-use crate::http::{Answer, Method, RequestBuf, Step, status_error};
+use crate::http::{Answer, Method, Next, RequestBuf, status_error};
+use crate::refusals::refused;
 
 /// Sorts after every realistic key. Without an explicit end, PouchDB omits keys after U+00FF.
 const LAST: &str = "\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}\u{10FFFF}";
-
-/// Appends the path and query of a page of keys, without the collection's path.
-fn push_range(out: &mut RequestBuf, pouch: bool, start: &str, end: Option<&str>, limit: u32, behind_start: bool) {
-    out.raw("_all_docs?include_docs=true&limit=").number(u64::from(limit)).raw("&startkey=");
-    out.json_segment(start);
-    if behind_start {
-        out.raw("&skip=1");
-    }
-    match end {
-        Some(end) => {
-            out.raw("&inclusive_end=false&endkey=");
-            out.json_segment(end);
-        }
-        None if pouch => {
-            out.raw("&endkey=");
-            out.json_segment(LAST);
-        }
-        None => {}
-    }
-}
 
 /// A Mango query for documents whose top-level field equals a value of the same type.
 pub(super) fn selector(field: &str, value: &str, limit: u32, stale: bool) -> String {
@@ -50,7 +28,6 @@ impl CouchDialect {
         memory: &mut CouchMemory,
         out: &mut RequestBuf,
     ) -> Result<bool, OpError> {
-        memory.found.begin(memory.contents);
         memory.awaits = Awaits::Rows;
         let collection = &self.collections[memory.collection];
         let (start, end, limit) = match *op {
@@ -110,55 +87,57 @@ impl CouchDialect {
         let past_designs = memory.key.as_str() < "_design0" && end.is_none_or(|end| end > "_design/");
         let more = if past_designs { collection.designs } else { 0 };
         memory.asked = memory.left.saturating_add(more);
-        out.begin(Method::GET).raw(&collection.path);
-        push_range(out, self.pouch, &memory.key, end, memory.asked, behind_start);
+        out.begin(Method::GET).raw(&collection.path).raw("_all_docs?include_docs=true&limit=");
+        out.number(u64::from(memory.asked)).raw("&startkey=").json_segment(&memory.key);
+        if behind_start {
+            out.raw("&skip=1");
+        }
+        if let Some(end) = end {
+            out.raw("&inclusive_end=false&endkey=").json_segment(end);
+        } else if self.pouch {
+            out.raw("&endkey=").json_segment(LAST);
+        }
     }
 
     /// Handles an answer with rows.
     pub(super) fn rows<'a>(
-        &'a mut self,
+        &mut self,
         memory: &'a mut CouchMemory,
         answer: &Answer<'_>,
         out: &mut RequestBuf,
-    ) -> Step<'a> {
+    ) -> Next<'a> {
         if !answer.is_success() {
-            return Step::Done(Err(status_error(answer, false)));
+            return Err(status_error(answer, false));
         }
-        match self.take_rows(memory, answer.body) {
-            None => Step::Done(Err(senseless(answer, false))),
-            Some(Err(error)) => Step::Done(Err(error)),
-            // Some rows were design documents. The missing ones follow the last row.
-            Some(Ok(rows)) if rows == memory.asked && memory.left > 0 => {
-                self.ask_rows(memory, out, true);
-                Step::Send
-            }
-            // A caller that reads page by page would take an empty page for the end.
-            Some(Ok(rows))
-                if memory.kind == OpKind::View && memory.found.documents() == 0 && rows >= memory.left.max(1) =>
-            {
-                Step::Done(Err(OpError::new(
-                    ErrorKind::Temporary,
-                    format!("all {rows} documents of a page of the view were removed during the read"),
-                )))
-            }
-            Some(Ok(_)) => Step::Done(Ok(memory.found.reply())),
+        let rows = self.take_rows(memory, answer)?;
+        // Some rows were design documents. The missing ones follow the last row.
+        if rows == memory.asked && memory.left > 0 {
+            self.ask_rows(memory, out, true);
+            return Ok(None);
         }
+        // A caller that reads page by page would take an empty page for the end.
+        if memory.kind == Some(OpKind::View) && memory.found.documents() == 0 && rows >= memory.left.max(1) {
+            return Err(OpError::new(
+                ErrorKind::Temporary,
+                format!("all {rows} documents of a page of the view were removed during the read"),
+            ));
+        }
+        Ok(Some(memory.found.reply()))
     }
 
-    /// Adds the rows of an answer. Returns how many there were, or `None` if the answer is invalid.
-    fn take_rows(&mut self, memory: &mut CouchMemory, body: &[u8]) -> Option<Result<u32, OpError>> {
-        let json::Member { name, value: rows, .. } =
-            json::members(body).find(|member| matches!(member.name, b"rows" | b"docs"))?;
-        if !json::is_array(rows) {
-            return None;
-        }
+    /// Adds the rows of an answer. Returns how many there were.
+    fn take_rows(&mut self, memory: &mut CouchMemory, answer: &Answer<'_>) -> Result<u32, OpError> {
+        let wrong = || senseless(answer, false);
+        let found = json::members(answer.body).find(|member| matches!(member.name, b"rows" | b"docs"));
+        let found = found.filter(|member| json::is_array(member.value));
+        let json::Member { name, value: rows, .. } = found.ok_or_else(wrong)?;
         let (mut count, kind) = (0, self.collections[memory.collection].body);
         let mut last = None;
         for row in json::elements(rows) {
             count += 1;
-            let id = json::member(row, if name == b"rows" { "id" } else { "_id" })?;
+            let id = json::member(row, if name == b"rows" { "id" } else { "_id" }).ok_or_else(wrong)?;
             last = Some(id);
-            let id = json::text(id)?;
+            let id = json::text(id).ok_or_else(wrong)?;
             if memory.left == 0 || id.starts_with("_design/") {
                 continue;
             }
@@ -167,54 +146,42 @@ impl CouchDialect {
                 _ => match json::member(row, "doc") {
                     Some(document) if document != b"null" => document,
                     null => match without(row, &id) {
-                        Some(error) => return Some(Err(error)),
+                        Some(error) => return Err(error),
                         // For a removed document, CouchDB sends null and PouchDB omits the field.
-                        None if null.is_none() && !self.pouch => return None,
+                        None if null.is_none() && !self.pouch => return Err(wrong()),
                         None => continue,
                     },
                 },
             };
             memory.left -= 1;
             // A view's row may refer to another document, which its value names.
-            let own = if memory.kind == OpKind::View { text(document, "_id") } else { None };
-            let document = match kind {
-                Body::Json => document,
-                kind => {
-                    if let Err(error) = decode(kind, document, &mut self.scratch) {
-                        return Some(Err(error));
-                    }
-                    &self.scratch
-                }
-            };
-            memory.found.add(own.as_deref().unwrap_or(&id), document);
+            let own = if memory.kind == Some(OpKind::View) { json::member_text(document, "_id") } else { None };
+            let body = decode(kind, document, &mut self.scratch)?;
+            memory.found.add(own.as_deref().unwrap_or(&id), body);
         }
         if let Some(last) = last {
             memory.key.clear();
-            memory.key.push_str(&json::text(last)?);
+            memory.key.push_str(&json::text(last).ok_or_else(wrong)?);
         }
-        Some(Ok(count))
+        Ok(count)
     }
-}
-
-fn text<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    json::member(object, name).and_then(json::text)
 }
 
 /// The error of a row without a document. `None` if the document was removed meanwhile.
 fn without(row: &[u8], id: &str) -> Option<OpError> {
-    if let Some(error) = text(row, "error") {
+    if let Some(error) = json::member_text(row, "error") {
         let why = format!("the server could not read the document of a row: {error}");
         return Some(OpError::new(ErrorKind::Temporary, why));
     }
     let value = json::member(row, "value")?;
-    if let Some(other) = text(value, "_id").filter(|other| other != id) {
+    if let Some(other) = json::member_text(value, "_id").filter(|other| other != id) {
         let why = format!(
             "the view's row of `{id}` refers to the document `{other}`, which does not exist; omit it in the view"
         );
-        return Some(OpError::new(ErrorKind::Refused, why));
+        return Some(refused(why));
     }
     // The document may exist at another revision.
-    text(value, "_rev").map(|revision| {
+    json::member_text(value, "_rev").map(|revision| {
         let why = format!("the document `{id}` no longer has the revision {revision} that the view's row names");
         OpError::new(ErrorKind::Temporary, why)
     })

@@ -5,57 +5,37 @@ use std::collections::{HashMap, VecDeque};
 
 use super::json;
 
-/// One row for each requested document, in request order.
-pub(super) enum Rows<'a> {
-    AsSent(json::Elements<'a>),
-    Sorted(std::vec::IntoIter<&'a [u8]>),
-}
-
-impl<'a> Rows<'a> {
-    /// Reads an array whose rows name their document in the field `name`. CouchDB answers in request order. PouchDB's
-    /// server answers `_bulk_docs` in completion order.
-    ///
-    /// Returns `None` if the number of rows differs from that of the documents, or if rows are out of order and do not
-    /// all name their document. Documents that were requested twice get their rows in order.
-    pub(super) fn of<'k>(array: &'a [u8], name: &str, keys: impl Iterator<Item = &'k str> + Clone) -> Option<Self> {
-        if !json::is_array(array) || json::elements(array).count() != keys.clone().count() {
-            return None;
-        }
-        let as_sent =
-            json::elements(array).zip(keys.clone()).all(|(row, key)| named(row, name).is_none_or(|it| it == key));
-        if as_sent {
-            return Some(Self::AsSent(json::elements(array)));
-        }
-        let mut rows: HashMap<Cow<'_, str>, VecDeque<&[u8]>> = HashMap::new();
-        for row in json::elements(array) {
-            rows.entry(named(row, name)?).or_default().push_back(row);
-        }
-        let sorted: Option<Vec<_>> = keys.map(|key| rows.get_mut(key)?.pop_front()).collect();
-        Some(Self::Sorted(sorted?.into_iter()))
+/// One row for each requested document, in request order, of an array whose rows name their document in the field
+/// `name`. CouchDB answers in request order. PouchDB's server answers `_bulk_docs` in completion order.
+///
+/// Returns `None` if the number of rows differs from that of the documents, or if rows are out of order and do not all
+/// name their document. Documents that were requested twice get their rows in order.
+pub(super) fn in_request_order<'a, 'k>(
+    array: &'a [u8],
+    name: &str,
+    keys: impl Iterator<Item = &'k str> + Clone,
+) -> Option<std::vec::IntoIter<&'a [u8]>> {
+    let rows: Vec<&[u8]> = json::is_array(array).then(|| json::elements(array).collect())?;
+    if rows.len() != keys.clone().count() {
+        return None;
     }
-}
-
-fn named<'a>(row: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    json::member(row, name).and_then(json::text)
-}
-
-impl<'a> Iterator for Rows<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        match self {
-            Self::AsSent(rows) => rows.next(),
-            Self::Sorted(rows) => rows.next(),
-        }
+    if rows.iter().zip(keys.clone()).all(|(row, key)| json::member_text(row, name).is_none_or(|it| it == key)) {
+        return Some(rows.into_iter());
     }
+    let mut by_key: HashMap<Cow<'_, str>, VecDeque<&[u8]>> = HashMap::new();
+    for row in rows {
+        by_key.entry(json::member_text(row, name)?).or_default().push_back(row);
+    }
+    let sorted: Option<Vec<_>> = keys.map(|key| by_key.get_mut(key)?.pop_front()).collect();
+    sorted.map(Vec::into_iter)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Rows;
+    use super::in_request_order;
 
     fn rows(array: &str, keys: &[&str]) -> Option<Vec<String>> {
-        let rows = Rows::of(array.as_bytes(), "id", keys.iter().copied())?;
+        let rows = in_request_order(array.as_bytes(), "id", keys.iter().copied())?;
         Some(rows.map(|row| String::from_utf8(row.to_vec()).unwrap()).collect())
     }
 

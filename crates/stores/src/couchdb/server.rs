@@ -66,15 +66,11 @@ impl Index {
 
 /// A server for control calls.
 pub(super) struct Server {
-    client: Client,
-    host: Host,
+    pub(super) client: Client,
+    pub(super) host: Host,
 }
 
 impl Server {
-    pub(super) fn new(client: Client, host: Host) -> Self {
-        Self { client, host }
-    }
-
     /// The path of a database, encoded, followed by `rest`.
     pub(super) fn path(database: &str, rest: &str) -> String {
         format!("/{}/{rest}", utf8_percent_encode(database, NON_ALPHANUMERIC))
@@ -82,8 +78,7 @@ impl Server {
 
     /// Makes a call. The caller checks the status, except those of a rejected user or an overloaded server.
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, StoreError> {
-        let body = body.map(|body| body.to_string().into_bytes());
-        let response = self.client.call(method, path, body.as_deref()).await?;
+        let response = self.client.call(method, path, body).await?;
         match response.status {
             401 | 403 if !is_admin_only(&response) => Err(StoreError::Unreachable(format!(
                 "{} rejected this user ({}); check user and password: write couchdb://user@host, and put the password \
@@ -101,10 +96,23 @@ impl Server {
     }
 
     fn unexpected(&self, doing: &str, response: &Response) -> StoreError {
-        let remedy =
-            if matches!(response.status, 401 | 403) { "; use an administrator's user and password" } else { "" };
-        let text = format!("{}: cannot {doing}: {}{remedy}", self.host, response.answer().shown());
-        if matches!(response.status, 401 | 403) { StoreError::Unreachable(text) } else { StoreError::Failed(text) }
+        let text = format!("{}: cannot {doing}: {}", self.host, response.answer().shown());
+        match response.status {
+            401 | 403 => StoreError::Unreachable(format!("{text}; use an administrator's user and password")),
+            _ => StoreError::Failed(text),
+        }
+    }
+
+    /// Makes a call that must succeed.
+    async fn done(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        doing: &str,
+    ) -> Result<Response, StoreError> {
+        let response = self.call(method, path, body).await?;
+        if response.is_success() { Ok(response) } else { Err(self.unexpected(doing, &response)) }
     }
 
     /// Identifies the server.
@@ -293,11 +301,8 @@ impl Server {
             selector.insert(first.clone(), json!({ "$eq": null }));
         }
         let query = json!({ "selector": selector, "use_index": [index.name, index.name], "limit": 1 });
-        let response = self.call(Method::POST, &Self::path(database, "_find"), Some(&query)).await?;
-        if response.is_success() {
-            return Ok(());
-        }
-        Err(self.unexpected(&format!("wait for the index `{}` in `{database}`", index.name), &response))
+        let doing = format!("wait for the index `{}` in `{database}`", index.name);
+        self.done(Method::POST, &Self::path(database, "_find"), Some(&query), &doing).await.map(drop)
     }
 
     /// The size of an index's file, in bytes, if the server reports it.
@@ -310,11 +315,8 @@ impl Server {
     pub(super) async fn drop_index(&self, database: &str, name: &str) -> Result<(), StoreError> {
         // PouchDB needs the whole id of the design document.
         let path = Self::path(database, &format!("_index/_design%2F{name}/json/{name}"));
-        let response = self.call(Method::DELETE, &path, None).await?;
-        if response.is_success() {
-            return Ok(());
-        }
-        Err(self.unexpected(&format!("remove the index `{name}` from `{database}`"), &response))
+        let doing = format!("remove the index `{name}` from `{database}`");
+        self.done(Method::DELETE, &path, None, &doing).await.map(drop)
     }
 
     /// The server's running tasks in these databases: the type of each, and its remaining changes. Empty if this user
@@ -364,8 +366,7 @@ impl Server {
 
     /// Sends any request that only reads. Returns its answer as JSON.
     pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, StoreError> {
-        let response = self.call(method, path, body).await?;
-        if response.is_success() { Ok(response.json()) } else { Err(self.unexpected("answer", &response)) }
+        Ok(self.done(method, path, body, "answer").await?.json())
     }
 }
 

@@ -1,22 +1,23 @@
-//! The store: its capabilities, and the management of its databases.
+//! The store: its capabilities, and its control calls.
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use storebench_engine::store::{
     Account, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, Marked, Op, OpKind, Owner, Prepare, ReadConsistency, Removal, Request, Runtime, SessionOptions,
-    Site, SiteOutcome, Stats, Store, StoreError, Support, Wanted, prepare, remove,
+    Holdings, Layout, Op, OpKind, Owner, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats,
+    Store, StoreError, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
 use super::dialect::{Collection, CouchDialect};
-use super::server::{FORM, Index, Server, Sizes, Welcome};
-use super::study_queries;
-use super::{SCHEME, pages, sample};
+use super::server::{Index, Server, Sizes, Welcome};
+use super::site::{Databases, database_of};
+use super::{SCHEME, pages, sample, study_queries};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target};
 use crate::net::{self, Address, Control, Memo, settled};
+use crate::refusals::{not_supported, refused_by_server};
 use crate::registry::Options;
 
 /// The timeout of a control call that does not wait for work of the server.
@@ -80,7 +81,7 @@ impl CouchStore {
 
     fn server(&self, patience: Duration) -> Server {
         let client = Client::new(Target::of(&self.address), patience);
-        Server::new(client, self.address.host().clone())
+        Server { client, host: self.address.host().clone() }
     }
 
     fn ready(&self) -> Result<Ready, StoreError> {
@@ -88,24 +89,26 @@ impl CouchStore {
     }
 
     /// Identifies the server. It does so each time, because the server may have been replaced.
-    async fn greet(&self, server: &Server) -> Result<Welcome, StoreError> {
+    async fn greeted(&self, patience: Duration) -> Result<(Server, Welcome), StoreError> {
+        let server = self.server(patience);
         let welcome = server.welcome().await?;
         self.welcome.set(welcome.clone());
-        Ok(welcome)
+        Ok((server, welcome))
+    }
+
+    fn site<'s>(&'s self, server: &'s Server) -> Databases<'s> {
+        Databases { server, prefix: &self.prefix, shown: &self.address.shown }
     }
 
     /// The database of a collection.
     fn database(&self, collection: &CollectionLayout) -> String {
-        collection
-            .existing
-            .as_ref()
-            .map_or_else(|| self.database_of(&collection.name), |existing| existing.name.clone())
+        let ours = || database_of(&self.prefix, &collection.name);
+        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
     }
 
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_fields("CouchDB", layout)?;
-        let server = self.server(PATIENCE);
-        self.greet(&server).await?;
+        let (server, _) = self.greeted(PATIENCE).await?;
         let collections: Vec<Prepared> = layout
             .collections
             .iter()
@@ -131,13 +134,13 @@ impl CouchStore {
                 }
             }
         } else {
-            prepare(&mut Databases { store: self, server: &server }, layout, how).await?;
+            prepare(&mut self.site(&server), layout, how).await?;
         }
         self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
-    fn dialect(&self, ready: &Ready, pouch: bool, options: Option<&SessionOptions>) -> CouchDialect {
+    fn dialect(&self, ready: &Ready, pouch: bool, options: &SessionOptions) -> CouchDialect {
         let collections = ready.collections.iter().map(|prepared| Collection {
             path: Server::path(&prepared.database, ""),
             body: prepared.layout.body,
@@ -148,9 +151,8 @@ impl CouchStore {
             collections: collections.collect(),
             pouch,
             read_only: ready.read_only,
-            majority: options.is_some_and(|options| options.durability == Durability::MAJORITY),
-            stale: !pouch && options.is_some_and(|options| options.consistency == ReadConsistency::StaleOk),
-            splits: 0,
+            majority: options.durability == Durability::MAJORITY,
+            stale: !pouch && options.consistency == ReadConsistency::StaleOk,
             queries: Default::default(),
             scratch: Vec::new(),
         }
@@ -161,143 +163,17 @@ impl CouchStore {
         match self.ready() {
             Ok(ready) => Ok(ready.collections.into_iter().map(|c| c.database).collect()),
             Err(_) => {
-                let found = Databases { store: self, server }.look().await?;
-                Ok(found.marked.iter().map(|marked| self.database_of(&marked.name)).collect())
+                let found = self.site(server).look().await?;
+                Ok(found.marked.iter().map(|marked| database_of(&self.prefix, &marked.name)).collect())
             }
         }
     }
-}
 
-/// The databases whose names begin with the prefix.
-struct Databases<'s> {
-    store: &'s CouchStore,
-    server: &'s Server,
-}
-
-impl Databases<'_> {
-    async fn names(&self) -> Result<Vec<String>, StoreError> {
-        self.server.databases(&self.store.prefix).await?.ok_or_else(|| {
-            StoreError::Unreachable(format!(
-                "{} does not let this user list databases; use an administrator's user and password",
-                self.store.address.host()
-            ))
-        })
-    }
-}
-
-impl Site for Databases<'_> {
-    const ANOTHER: &'static str = "another ?prefix=";
-
-    fn shown(&self) -> String {
-        self.store.address.shown.clone()
-    }
-
-    fn form(&self, _body: Body) -> String {
-        FORM.to_owned()
-    }
-
-    async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let mut found = Holdings::default();
-        for name in self.names().await? {
-            match self.server.mark_of(&name).await? {
-                Some(mark) => found.marked.push(Marked::new(self.store.collection_of(&name), mark)),
-                None => found.theirs.push(name),
-            }
-        }
-        if !found.theirs.is_empty() {
-            // A database that was removed meanwhile looks unmarked. Drop those that no longer exist.
-            let now = self.names().await?;
-            found.theirs.retain(|name| now.contains(name));
-        }
-        found.made = (!found.marked.is_empty()).then_some(true);
-        found.absent = found.marked.is_empty() && found.theirs.is_empty();
-        found.foreign = found.theirs.first().map(|database| format!("the database `{database}`"));
-        Ok(found)
-    }
-
-    async fn rest(&mut self) {
-        net::rest().await;
-    }
-
-    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
-        let mut databases = names.iter().map(|name| self.store.database_of(name));
-        Ok(databases.find(|name| found.theirs.contains(name)).map(|name| format!("the database `{name}`")))
-    }
-
-    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
-        for planned in &wanted.collections {
-            let database = self.store.database_of(planned.name());
-            if planned.is_new() && self.server.create(&database).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
-            }
-            let before = planned.before.as_deref();
-            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
-            }
-            for fields in &planned.layout.indexes {
-                let index = Index::over(fields);
-                self.server.index(&database, &index.name, &json!({ "fields": index.fields })).await?;
-            }
-        }
-        Ok(SiteOutcome::Done)
-    }
-
-    /// Marks each database as being removed first. A copy that takes it over meanwhile also replaces the mark that was
-    /// found, so only one of the two succeeds.
-    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
-        for going in &removal.going {
-            let database = self.store.database_of(&going.name);
-            if self.server.mark(&database, Some(&going.mark), &going.removing().mark).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
-            }
-            self.server.remove(&database).await?;
-        }
-        Ok(SiteOutcome::Done)
-    }
-}
-
-impl CouchStore {
-    /// The database of one of Storebench's collections. Database names have no capital letters, so `$` precedes each.
-    /// Collection names contain no `$`.
-    fn database_of(&self, collection: &str) -> String {
-        let mut name = self.prefix.clone();
-        for c in collection.chars() {
-            if c.is_ascii_uppercase() {
-                name.push('$');
-            }
-            name.push(c.to_ascii_lowercase());
-        }
-        name
-    }
-
-    /// The collection that one of Storebench's databases was created for.
-    fn collection_of(&self, database: &str) -> String {
-        let mut name = String::new();
-        let mut capital = false;
-        for c in database.strip_prefix(&self.prefix).unwrap_or(database).chars() {
-            match std::mem::replace(&mut capital, c == '$') {
-                _ if c == '$' => {}
-                true => name.push(c.to_ascii_uppercase()),
-                false => name.push(c),
-            }
-        }
-        name
-    }
-}
-
-impl CouchStore {
     /// Sends a query of the study to `_find` or `_explain`.
     async fn asked(&self, database: &str, what: &str, text: &str, values: Batch<'_>) -> Result<Value, StoreError> {
-        let mut query = Vec::new();
-        let template = study_queries::template(text, values, false);
-        template.map_err(|e| StoreError::NotSupported(e.message.into_owned()))?.write(values, &mut query);
-        let query: Value =
-            serde_json::from_slice(&query).map_err(|e| StoreError::Failed(format!("the query is not JSON: {e}")))?;
+        let query = study_queries::template(text, values, false).map_err(not_supported)?.filled(values)?;
         let path = Server::path(database, what);
-        self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await.map_err(|error| match error {
-            StoreError::Failed(why) => StoreError::NotSupported(why),
-            other => other,
-        })
+        self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await.map_err(refused_by_server)
     }
 }
 
@@ -373,18 +249,17 @@ impl Store for CouchStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        self.control.block_on(async { self.greet(&self.server(PATIENCE)).await.map(drop) })
+        self.control.block_on(self.greeted(PATIENCE)).map(drop)
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
         self.control.block_on(async {
-            let server = self.server(PATIENCE);
-            self.greet(&server).await?;
+            let (server, _) = self.greeted(PATIENCE).await?;
             if server.databases(&self.prefix).await?.is_none() {
                 // The user is not an administrator and may only read existing databases.
                 return Ok(Holdings { absent: true, ..Holdings::default() });
             }
-            Databases { store: self, server: &server }.look().await
+            self.site(&server).look().await
         })
     }
 
@@ -394,15 +269,13 @@ impl Store for CouchStore {
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         self.control.block_on(async {
-            let server = self.server(PATIENCE);
-            self.greet(&server).await?;
+            let (server, _) = self.greeted(PATIENCE).await?;
             let refused =
                 || StoreError::NotSupported(format!("{} does not let this user list databases", self.address.shown));
             let mut names = server.databases("").await?.ok_or_else(refused)?;
             names.retain(|name| !name.starts_with('_'));
-            let found = Databases { store: self, server: &server }.look().await?;
-            for marked in found.marked {
-                let database = self.database_of(&marked.name);
+            for marked in self.site(&server).look().await?.marked {
+                let database = database_of(&self.prefix, &marked.name);
                 if let Some(name) = names.iter_mut().find(|name| **name == database) {
                     *name = marked.name;
                 }
@@ -413,7 +286,7 @@ impl Store for CouchStore {
 
     /// Also works for a user who may not list databases.
     fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        let mark = async { self.server(PATIENCE).mark_of(&self.database_of(collection)).await };
+        let mark = async { self.server(PATIENCE).mark_of(&database_of(&self.prefix, collection)).await };
         Ok(self.control.block_on(mark)?.map(|mark| Owner::read(&mark).1))
     }
 
@@ -423,7 +296,7 @@ impl Store for CouchStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
         let ready = self.ready()?;
-        let welcome = self.greet(&self.server(options.timeout.max(Duration::from_secs(1)))).await?;
+        let (_, welcome) = self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
         let capabilities = self.capabilities();
         if !ready.read_only && capabilities.guarantees(options.durability).is_none() {
             return Err(StoreError::NotSupported(format!(
@@ -437,8 +310,7 @@ impl Store for CouchStore {
         if welcome.major == 2 {
             target = target.with("x-couch-full-commit", "true");
         }
-        let dialect = self.dialect(&ready, welcome.pouch, Some(options));
-        HttpSession::open(dialect, target, options).await
+        HttpSession::open(self.dialect(&ready, welcome.pouch, options), target, options).await
     }
 
     /// Requests a row of each index, which brings it up to date. Then waits until the server has no task in
@@ -463,18 +335,17 @@ impl Store for CouchStore {
 
     fn compact(&self) -> Result<(), StoreError> {
         self.control.block_on(async {
-            let server = self.server(PATIENCE);
             let ready = self.ready()?;
             if ready.read_only || ready.collections.iter().any(|c| c.layout.existing.is_some()) {
                 return Err(StoreError::NotSupported(
                     "only databases that Storebench created and may write can be compacted".into(),
                 ));
             }
-            // pouchdb-server compacts only databases, not indexes.
-            let pouch = self.greet(&server).await?.pouch;
+            let (server, welcome) = self.greeted(PATIENCE).await?;
             let compacting = async {
                 for Prepared { database, indexes, .. } in &ready.collections {
-                    let indexes = indexes.iter().filter(|_| !pouch);
+                    // pouchdb-server compacts only databases, not indexes.
+                    let indexes = indexes.iter().filter(|_| !welcome.pouch);
                     let designs: Vec<String> = indexes.map(|index| index.name.clone()).collect();
                     server.compact(database, &designs).await?;
                 }
@@ -544,8 +415,7 @@ impl Store for CouchStore {
             let locals = server.locals(&prepared.database).await?.unwrap_or(0);
             let beside = [(theirs(false), "design documents"), (theirs(true), "indexes"), (locals, "local documents")];
             let beside = beside.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| (count, what.into()));
-            let beside = beside.collect();
-            Ok(Account { documents: Some(documents), beside, ..Account::default() })
+            Ok(Account { documents: Some(documents), beside: beside.collect(), ..Account::default() })
         })
     }
 
@@ -572,14 +442,12 @@ impl Store for CouchStore {
                 let query: Value = serde_json::from_str(&pages::selector(field, value, limit, false))
                     .map_err(|e| StoreError::Failed(format!("cannot search for `{value}`, which is not JSON: {e}")))?;
                 let path = Server::path(&prepared.database, "_explain");
-                let plan = self
-                    .control
-                    .block_on(async { self.server(PATIENCE).ask(Method::POST, &path, Some(&query)).await })?;
-                Some(Explanation { full_scan: reads_all(&plan), plan: plan.to_string() })
+                let server = self.server(PATIENCE);
+                Some(explanation(&self.control.block_on(server.ask(Method::POST, &path, Some(&query)))?))
             }
             Op::Query { text, values, .. } => {
-                let plan = self.control.block_on(self.asked(&prepared.database, "_explain", text, values))?;
-                Some(Explanation { full_scan: reads_all(&plan), plan: plan.to_string() })
+                let plan = self.asked(&prepared.database, "_explain", text, values);
+                Some(explanation(&self.control.block_on(plan)?))
             }
             _ => None,
         })
@@ -626,16 +494,16 @@ impl Store for CouchStore {
     fn remove(&self) -> Result<(), StoreError> {
         self.ready.take();
         self.control.block_on(async {
-            let server = self.server(PATIENCE);
-            self.greet(&server).await?;
-            remove(&mut Databases { store: self, server: &server }).await
+            let (server, _) = self.greeted(PATIENCE).await?;
+            remove(&mut self.site(&server)).await
         })
     }
 }
 
-/// Whether a plan reads every document: the index `_all_docs` is of the type `special`.
-fn reads_all(plan: &Value) -> bool {
-    plan["index"]["type"] != "json" && plan["index"]["type"] != "text"
+fn explanation(plan: &Value) -> Explanation {
+    // A plan reads every document by the index `_all_docs`, which is of the type `special`.
+    let full_scan = plan["index"]["type"] != "json" && plan["index"]["type"] != "text";
+    Explanation { plan: plan.to_string(), full_scan }
 }
 
 fn operations() -> Vec<(OpKind, Support)> {

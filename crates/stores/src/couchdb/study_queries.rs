@@ -1,12 +1,13 @@
 //! Queries of the study: `_find` with a selector.
 
 use serde_json::Value;
-use storebench_engine::store::{Batch, ErrorKind, OpError};
+use storebench_engine::store::{Batch, OpError};
 
 use super::dialect::{CouchDialect, fault, senseless};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
-use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::refusals::refused;
 use crate::study_queries::{Template, only_member};
 
 /// CouchDB returns 25 rows if a query has no limit. This is the most that it accepts.
@@ -16,7 +17,7 @@ const NO_LIMIT: u64 = 1 << 28;
 pub(super) fn template(text: &str, values: Batch<'_>, stale: bool) -> Result<Template, OpError> {
     let (_, mut find) = only_member(text, &["find"], "CouchDB")?;
     let Value::Object(members) = &mut find else {
-        return Err(OpError::new(ErrorKind::Refused, "write the query as { find = { selector = { … } } }"));
+        return Err(refused("write the query as { find = { selector = { … } } }"));
     };
     members.entry("limit").or_insert(NO_LIMIT.into());
     if stale {
@@ -37,7 +38,6 @@ impl CouchDialect {
         let stale = self.stale;
         let template = self.queries.get(number, || template(text, values, stale))?;
         memory.awaits = Awaits::Answer;
-        memory.found.begin(memory.contents);
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).raw("_find").only_reads();
         template.write(values, out.body());
         Ok(())
@@ -45,20 +45,18 @@ impl CouchDialect {
 }
 
 /// Adds the rows of an answer.
-pub(super) fn answered<'a>(memory: &'a mut CouchMemory, answer: &Answer<'_>, pouch: bool) -> Step<'a> {
+pub(super) fn answered<'a>(memory: &'a mut CouchMemory, answer: &Answer<'_>, pouch: bool) -> Next<'a> {
     if !answer.is_success() {
-        return Step::Done(Err(match fault(answer, false) {
+        return Err(match fault(answer, false) {
             // PouchDB calls a query that it does not understand its own fault.
-            error if answer.status == 500 && pouch => OpError::new(ErrorKind::Refused, error.message),
+            error if answer.status == 500 && pouch => refused(error.message),
             error => error,
-        }));
+        });
     }
-    let Some(rows) = json::member(answer.body, "docs").filter(|rows| json::is_array(rows)) else {
-        return Step::Done(Err(senseless(answer, false)));
-    };
-    for row in json::elements(rows) {
-        let id = json::member(row, "_id").and_then(json::text);
+    let rows = json::member(answer.body, "docs").filter(|rows| json::is_array(rows));
+    for row in json::elements(rows.ok_or_else(|| senseless(answer, false))?) {
+        let id = json::member_text(row, "_id");
         memory.found.add(id.as_deref().unwrap_or_default(), row);
     }
-    Step::Done(Ok(memory.found.reply()))
+    Ok(Some(memory.found.reply()))
 }

@@ -101,7 +101,7 @@ enum WireOp<'a> {
     Scan(&'a str, #[serde(borrow)] Option<&'a str>, u32),
     View(&'a str, #[serde(borrow)] WireRows<'a>, u32, u32),
     Query(u16, &'a str, #[serde(borrow)] Pairs<'a>),
-    Transaction(u8, #[serde(borrow)] Vec<WireStep<'a>>, bool),
+    Transaction(Isolation, #[serde(borrow)] Vec<WireStep<'a>>, bool),
 }
 
 /// A step of a transaction.
@@ -197,7 +197,7 @@ impl<'a> Ask<'a> {
             Op::Query { number, text, values } => WireOp::Query(number, text, pairs(&values)),
             Op::Transaction { isolation, steps, rolls_back } => {
                 let steps = steps.iter().map(WireStep::of).collect();
-                WireOp::Transaction(isolation as u8, steps, rolls_back)
+                WireOp::Transaction(isolation, steps, rolls_back)
             }
         };
         Self { collection: request.collection.0, contents: request.contents, op }
@@ -249,8 +249,6 @@ impl<'a> Ask<'a> {
             WireOp::Transaction(isolation, ref of, rolls_back) => {
                 steps.clear();
                 steps.extend(of.iter().map(WireStep::step));
-                let isolation = Isolation::ALL.get(usize::from(isolation)).copied();
-                let isolation = isolation.unwrap_or(Isolation::Serializable);
                 Op::Transaction { isolation, steps, rolls_back }
             }
         };

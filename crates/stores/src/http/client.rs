@@ -3,38 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use storebench_engine::store::StoreError;
 
+use super::incoming::Incoming;
 use super::session::Target;
 use super::wire::{Failure, Wire};
-use super::{Answer, Method, RequestBuf};
+use super::{Method, RequestBuf};
 
 /// The maximum silence of a server during a download.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// An answer to a control call, owned.
-#[derive(Debug)]
-pub(crate) struct Response {
-    /// 200 to 599.
-    pub(crate) status: u16,
-    /// The body, without its transfer encoding.
-    pub(crate) body: Vec<u8>,
-    head: Vec<u8>,
-}
+/// The complete answer to a control call.
+pub(crate) type Response = Incoming;
 
 impl Response {
-    /// A borrowed view of the answer.
-    pub(crate) fn answer(&self) -> Answer<'_> {
-        Answer::of_parts(self.status, &self.head, &self.body)
-    }
-
     /// Whether the status is 2xx.
     pub(crate) fn is_success(&self) -> bool {
         self.answer().is_success()
     }
 
     /// The body as JSON; null if it is not JSON.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
@@ -53,15 +43,15 @@ impl Client {
         Self { target, timeout }
     }
 
-    /// Sends a request to a path (encoded, with its query). A body is sent as JSON.
+    /// Sends a request to a path (encoded, with its query).
     ///
     /// # Errors
     /// `Unreachable` if there is no answer, or if it is not HTTP. Any status is an answer.
-    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Response, StoreError> {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, StoreError> {
         let mut request = self.request();
         request.begin(method).raw(path);
         if let Some(body) = body {
-            request.body().extend_from_slice(body);
+            request.body().extend_from_slice(body.to_string().as_bytes());
         }
         self.send(&request).await
     }
@@ -90,8 +80,7 @@ impl Client {
         request.check().map_err(StoreError::Failed)?;
         let mut wire = self.target.connect(self.timeout).await?;
         wire.exchange(request).await.map_err(|failure| self.unanswered(failure))?;
-        let done = wire.incoming;
-        Ok(Response { status: done.status, body: done.body, head: done.head })
+        Ok(wire.incoming)
     }
 
     fn unanswered(&self, failure: Failure) -> StoreError {

@@ -11,7 +11,7 @@ use storebench_fakes::fuzz::Mutator;
 use super::answer::status_error;
 use super::incoming::Incoming;
 use super::request::RequestBuf;
-use super::session::{Dialect, Step};
+use super::session::Dialect;
 use super::session_tests::{Ended, finish, request, runtime, serve, session, submit};
 use crate::connection::Pipe;
 
@@ -53,12 +53,12 @@ pub(crate) fn answer_with<D: Dialect>(dialect: &mut D, ops: &[Op<'_>], bytes: &[
     for op in ops {
         let mut state = D::State::default();
         let request = Request { collection: CollectionId(0), op: *op, contents: true };
-        let mut ended = matches!(dialect.begin(&request, &mut state, &mut out), Step::Done(_));
+        let mut ended = !matches!(dialect.begin(&request, &mut state, &mut out), Ok(None));
         let mut requests = 0;
         while !ended {
             assert!(requests < MOST_REQUESTS, "{op:?} asks again and again");
             requests += 1;
-            ended = matches!(dialect.answer(&mut state, Ok(answer), &mut out), Step::Done(_));
+            ended = !matches!(dialect.answer(&mut state, Ok(answer), &mut out), Ok(None));
         }
     }
 }

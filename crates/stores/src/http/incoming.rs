@@ -19,8 +19,9 @@ const HEADERS: usize = 100;
 const TOO_LARGE: &str = "the answer is larger than 1 GiB";
 
 /// What comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Part {
+    #[default]
     Head,
     /// So many bytes, then the answer is complete.
     Rest(u64),
@@ -36,9 +37,10 @@ enum Part {
 }
 
 /// The answer to one request, while it is read.
-pub(super) struct Incoming {
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
     /// 200 to 599, once the head is read.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// The head, without the heads of interim answers.
     pub(super) head: Vec<u8>,
     /// What was read of the body, without its transfer encoding.
@@ -53,15 +55,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub(super) fn new() -> Self {
-        Self {
-            status: 0,
-            head: Vec::new(),
-            body: Vec::new(),
-            keeps_open: true,
-            most: BODY_BYTES,
-            to_head: false,
-            next: Part::Head,
-        }
+        Self { keeps_open: true, most: BODY_BYTES, ..Self::default() }
     }
 
     /// Starts the answer to another request. An answer to HEAD has no body, whatever its head says.
@@ -72,7 +66,7 @@ impl Incoming {
     }
 
     /// The answer, once it is complete.
-    pub(super) fn answer(&self) -> Answer<'_> {
+    pub(crate) fn answer(&self) -> Answer<'_> {
         Answer::of_parts(self.status, &self.head, &self.body)
     }
 

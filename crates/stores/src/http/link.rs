@@ -18,19 +18,6 @@ pub(super) enum LinkState {
     Connecting { coming: LocalFuture<'static, Result<Wire, StoreError>>, fresh: bool },
 }
 
-/// The result of [`Link::turn`].
-#[derive(Debug)]
-pub(super) enum Turn {
-    /// Nothing to do until it is woken.
-    Waiting,
-    /// The answer to its request is complete.
-    Answered,
-    /// There will be no answer.
-    Failed(Failure),
-    /// The connection ended without a request in flight.
-    Closed,
-}
-
 /// One connection and the exchange on it.
 pub(super) struct Link {
     pub(super) state: LinkState,
@@ -42,8 +29,9 @@ pub(super) struct Link {
     /// Whether the loss of the last connection was counted.
     pub(super) counted: bool,
     /// Whether its request was passed to the connection, so that part of it may have been sent.
-    begun: bool,
-    woken: Arc<SlotWaker>,
+    pub(super) begun: bool,
+    /// Whether something happened since the last poll.
+    pub(super) woken: Arc<SlotWaker>,
     waker: Waker,
 }
 
@@ -52,7 +40,7 @@ impl Link {
         let woken = slots.waker(number);
         Self {
             state: LinkState::Open(Box::new(wire)),
-            backoff: Backoff::new(),
+            backoff: Backoff::default(),
             place: None,
             served: false,
             counted: false,
@@ -69,30 +57,12 @@ impl Link {
 
     /// Whether it can send a request, now or once it is free or connected.
     pub(super) fn is_hopeful(&self) -> bool {
-        match self.state {
-            LinkState::Open(_) => true,
-            LinkState::Connecting { fresh, .. } => fresh,
-        }
-    }
-
-    /// Whether something happened since the last poll.
-    pub(super) fn is_woken(&self) -> bool {
-        self.woken.is_woken()
-    }
-
-    /// Resets the waker before a poll. Later wake-ups set it again.
-    pub(super) fn reset(&self) {
-        self.woken.reset();
+        !matches!(self.state, LinkState::Connecting { fresh: false, .. })
     }
 
     /// Makes the session poll this link.
     pub(super) fn wake(&self) {
         self.waker.wake_by_ref();
-    }
-
-    /// Whether its request was passed to the connection, so that part of it may have been sent.
-    pub(super) fn has_begun(&self) -> bool {
-        self.begun
     }
 
     /// Ends the request and frees the link. Without its answer, the connection cannot be used again.
@@ -111,13 +81,9 @@ impl Link {
     pub(super) fn poll_connect(&mut self) -> Poll<bool> {
         let LinkState::Connecting { coming, .. } = &mut self.state else { return Poll::Pending };
         let made = std::task::ready!(coming.as_mut().poll(&mut Context::from_waker(&self.waker)));
-        Poll::Ready(match made {
-            Ok(wire) => {
-                self.state = LinkState::Open(Box::new(wire));
-                true
-            }
-            Err(_) => false,
-        })
+        let Ok(wire) = made else { return Poll::Ready(false) };
+        self.state = LinkState::Open(Box::new(wire));
+        Poll::Ready(true)
     }
 
     /// Starts a request, which was [checked](RequestBuf::check).
@@ -138,24 +104,19 @@ impl Link {
         }
     }
 
-    /// Sends and reads as much as possible, and registers for more input or the end of the connection.
-    pub(super) fn turn(&mut self) -> Turn {
-        let LinkState::Open(wire) = &mut self.state else { return Turn::Waiting };
-        match wire.poll(&mut Context::from_waker(&self.waker)) {
-            Poll::Pending => Turn::Waiting,
-            Poll::Ready(Ok(())) => Turn::Answered,
-            Poll::Ready(Err(failure)) => {
-                wire.incoming.keeps_open = false;
-                if self.begun { Turn::Failed(failure) } else { Turn::Closed }
-            }
-        }
+    /// Sends and reads as much as possible, and registers for more input or the end of the connection. `Ready` once the
+    /// answer is complete, or will not come. `Unsent` also means that the connection ended without a request in flight.
+    pub(super) fn turn(&mut self) -> Poll<Result<(), Failure>> {
+        let LinkState::Open(wire) = &mut self.state else { return Poll::Pending };
+        wire.poll(&mut Context::from_waker(&self.waker)).map_err(|failure| {
+            wire.incoming.keeps_open = false;
+            if self.begun { failure } else { Failure::Unsent }
+        })
     }
 
-    /// The answer, after [`Turn::Answered`].
+    /// The answer, once it is complete.
     pub(super) fn answer(&self) -> Option<Answer<'_>> {
-        match &self.state {
-            LinkState::Open(wire) => Some(wire.incoming.answer()),
-            LinkState::Connecting { .. } => None,
-        }
+        let LinkState::Open(wire) = &self.state else { return None };
+        Some(wire.incoming.answer())
     }
 }

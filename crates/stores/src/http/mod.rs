@@ -24,7 +24,7 @@ pub(crate) use answer::{Answer, status_error};
 pub(crate) use client::{Client, Download, Response};
 pub(crate) use parts::Bulk;
 pub(crate) use request::RequestBuf;
-pub(crate) use session::{Dialect, HttpSession, Step, Target};
+pub(crate) use session::{Dialect, HttpSession, Next, Target};
 
 #[cfg(test)]
 pub(crate) mod fuzz_tests;

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use storebench_engine::store::{BatchBuf, OpError, Reject};
+use storebench_documents::json::push_text;
+use storebench_engine::store::{BatchBuf, OpError, Reject, Reply};
 
 use crate::repeats::{Rounds, Within};
 
@@ -14,39 +15,12 @@ pub(crate) struct Bulk {
     pub(crate) items: BatchBuf,
     /// The items of the request in flight.
     pub(crate) part: Vec<u32>,
-    /// Their revisions in the same order, empty where there is no document. Either for all items or for none.
-    pub(crate) revisions: Revisions,
+    /// Their revisions in the same order, as bodies, empty where there is no document. Either for all items or for none.
+    pub(crate) revisions: BatchBuf,
     /// The parts that were not sent yet.
     pub(crate) waiting: Vec<Vec<u32>>,
     pub(crate) written: usize,
     pub(crate) rejects: Vec<Reject>,
-}
-
-/// Texts stored one after another in one buffer.
-#[derive(Debug, Default)]
-pub(crate) struct Revisions {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Revisions {
-    /// Appends a revision.
-    pub(crate) fn push(&mut self, revision: &[u8]) {
-        self.bytes.extend_from_slice(revision);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// The revision at this position, if there is one.
-    pub(crate) fn get(&self, position: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(position)?;
-        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.bytes.get(start..end)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
 }
 
 impl Bulk {
@@ -79,6 +53,18 @@ impl Bulk {
         self.items.as_batch().get(number as usize).unwrap_or_default()
     }
 
+    /// Appends the keys of the request in flight as a JSON array.
+    pub(crate) fn push_part_keys(&self, into: &mut Vec<u8>) {
+        into.push(b'[');
+        for (position, key) in self.part_keys().enumerate() {
+            if position > 0 {
+                into.push(b',');
+            }
+            push_text(key, into);
+        }
+        into.push(b']');
+    }
+
     /// The keys of the request in flight.
     pub(crate) fn part_keys(&self) -> impl Iterator<Item = &str> + Clone {
         self.part.iter().map(|number| self.item(*number).0)
@@ -87,6 +73,18 @@ impl Bulk {
     /// Fails one item.
     pub(crate) fn reject(&mut self, number: u32, error: OpError) {
         self.rejects.push(Reject { item: number as usize, error });
+    }
+
+    /// Fails all items of the request in flight.
+    pub(crate) fn reject_part(&mut self, error: &OpError) {
+        for number in std::mem::take(&mut self.part) {
+            self.reject(number, error.clone());
+        }
+    }
+
+    /// The reply of a write, at its end.
+    pub(crate) fn reply(&self) -> Reply<'_> {
+        Reply { rejects: &self.rejects, ..Reply::written(self.written) }
     }
 
     /// Keeps the first half of the part and queues the second. Returns false if the part has fewer than two documents.
@@ -104,13 +102,9 @@ impl Bulk {
     /// Takes the next waiting part, if there is one.
     pub(crate) fn next_part(&mut self) -> bool {
         self.revisions.clear();
-        match self.waiting.pop() {
-            Some(part) => {
-                self.part = part;
-                true
-            }
-            None => false,
-        }
+        let Some(part) = self.waiting.pop() else { return false };
+        self.part = part;
+        true
     }
 }
 
@@ -120,17 +114,18 @@ mod tests {
 
     #[test]
     fn revisions_keep_their_places() {
-        let mut revisions = Revisions::default();
+        let mut bulk = Bulk::default();
         for _ in 0..2 {
             for text in ["1-a", "", "22-bc"] {
-                revisions.push(text.as_bytes());
+                bulk.revisions.push("", text.as_bytes());
             }
-            assert_eq!(revisions.get(0), Some(&b"1-a"[..]));
-            assert_eq!(revisions.get(1), Some(&b""[..]));
-            assert_eq!(revisions.get(2), Some(&b"22-bc"[..]));
-            assert_eq!(revisions.get(3), None);
-            revisions.clear();
-            assert_eq!(revisions.get(0), None);
+            let get = |position| bulk.revisions.as_batch().get(position).map(|(_, revision)| revision);
+            assert_eq!(get(0), Some(&b"1-a"[..]));
+            assert_eq!(get(1), Some(&b""[..]));
+            assert_eq!(get(2), Some(&b"22-bc"[..]));
+            assert_eq!(get(3), None);
+            bulk.clear();
+            assert!(bulk.revisions.is_empty());
         }
     }
 }

@@ -22,6 +22,7 @@ const TARGET_BYTES: usize = 64 << 10;
 /// ```
 ///
 /// Its headers contain the password, so it does not implement `Debug`.
+#[derive(Default)]
 pub(crate) struct RequestBuf {
     method: Method,
     target: String,
@@ -30,6 +31,8 @@ pub(crate) struct RequestBuf {
     body: Vec<u8>,
     has_body: bool,
     changes: bool,
+    /// How often a bulk request in this buffer was cut in two.
+    pub(crate) splits: u64,
     /// The headers of every request on this session, as they are sent: host, authorization…
     common: Arc<[u8]>,
 }
@@ -37,15 +40,7 @@ pub(crate) struct RequestBuf {
 impl RequestBuf {
     /// An empty buffer. `common` holds the headers of every request.
     pub(crate) fn new(common: Arc<[u8]>) -> Self {
-        Self {
-            method: Method::GET,
-            target: String::new(),
-            quoted: Vec::new(),
-            body: Vec::new(),
-            has_body: false,
-            changes: false,
-            common,
-        }
+        Self { common, ..Self::default() }
     }
 
     /// Starts a new request and clears the old one. GET and HEAD change nothing. Other methods may, unless

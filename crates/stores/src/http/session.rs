@@ -14,18 +14,13 @@ use storebench_engine::store::{
     WokenSlots,
 };
 
-use super::link::{Link, LinkState, Turn};
+use super::link::{Link, LinkState};
 use super::wire::{Failure, Wire};
 use super::{Answer, RequestBuf};
 use crate::net::{Address, Host, Secret, Tls, connect, not_connected};
 
-/// The next step of an operation.
-pub(crate) enum Step<'a> {
-    /// It is complete.
-    Done(Result<Reply<'a>, OpError>),
-    /// Another request was written and must be sent.
-    Send,
-}
+/// The reply of an operation, or its error. `None` if another request was written and must be sent.
+pub(crate) type Next<'a> = Result<Option<Reply<'a>>, OpError>;
 
 /// How a driver implements operations as HTTP requests.
 ///
@@ -37,7 +32,7 @@ pub(crate) trait Dialect {
 
     /// Starts an operation: writes its first request into `out`, or completes it at once. Copy what is needed of the
     /// request after this call into `state`, which still holds the values of an earlier operation.
-    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut Self::State, out: &mut RequestBuf) -> Step<'a>;
+    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut Self::State, out: &mut RequestBuf) -> Next<'a>;
 
     /// Handles the answer to the last request, or the error if there is none. The error's kind already says whether
     /// this *request* may have been applied. Completes the operation or writes the next request.
@@ -46,12 +41,7 @@ pub(crate) trait Dialect {
         state: &'a mut Self::State,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
-    ) -> Step<'a>;
-
-    /// How often a bulk request was split in two.
-    fn splits(&self) -> u64 {
-        0
-    }
+    ) -> Next<'a>;
 }
 
 /// The target of connections.
@@ -96,8 +86,6 @@ struct Operation<S> {
     token: Token,
     state: S,
     request: RequestBuf,
-    link: Option<usize>,
-    taken: bool,
 }
 
 /// A session whose operations a [`Dialect`] encodes as requests.
@@ -106,6 +94,7 @@ pub(crate) struct HttpSession<D: Dialect> {
     target: Target,
     timeout: Duration,
     places: Vec<Operation<D::State>>,
+    /// Places without an operation.
     free: Vec<usize>,
     links: Vec<Link>,
     /// Links without a request. The most recently used one is taken first.
@@ -116,7 +105,6 @@ pub(crate) struct HttpSession<D: Dialect> {
     queue: VecDeque<usize>,
     slots: Arc<WokenSlots>,
     turn: Vec<usize>,
-    in_flight: usize,
     disconnects: u64,
 }
 
@@ -151,34 +139,8 @@ impl<D: Dialect> HttpSession<D> {
             queue: VecDeque::new(),
             slots,
             turn: Vec::new(),
-            in_flight: 0,
             disconnects: 0,
         })
-    }
-
-    fn take_place(&mut self, token: Token) -> usize {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Operation {
-                token,
-                state: D::State::default(),
-                request: RequestBuf::new(Arc::clone(&self.target.headers)),
-                link: None,
-                taken: false,
-            });
-            self.places.len() - 1
-        });
-        let place = &mut self.places[number];
-        (place.token, place.link, place.taken) = (token, None, true);
-        self.in_flight += 1;
-        number
-    }
-
-    fn free_place(&mut self, number: usize) {
-        let place = &mut self.places[number];
-        place.taken = false;
-        place.link = None;
-        self.free.push(number);
-        self.in_flight -= 1;
     }
 
     /// Assigns waiting requests to idle links. If no link can become available, they fail as *temporary*.
@@ -193,12 +155,13 @@ impl<D: Dialect> HttpSession<D> {
                 break;
             };
             // It rang while idle. Most likely the server closed it.
-            if self.links[link].is_woken() && !matches!(self.links[link].turn(), Turn::Waiting) {
+            if self.links[link].woken.is_woken() && self.links[link].turn().is_ready() {
                 self.queue.push_front(place);
                 self.reconnect(link);
                 continue;
             }
-            self.assign(place, link);
+            self.links[link].place = Some(place);
+            self.dirty.push(link);
         }
         if !self.queue.is_empty() && !self.links.iter().any(Link::is_hopeful) {
             while let Some(place) = self.queue.pop_front() {
@@ -207,43 +170,32 @@ impl<D: Dialect> HttpSession<D> {
         }
     }
 
-    fn assign(&mut self, place: usize, link: usize) {
-        self.places[place].link = Some(link);
-        self.links[link].place = Some(place);
-        self.dirty.push(link);
-    }
-
     /// Tells the dialect that there will be no answer. It may still have more to send.
     fn fail(&mut self, number: usize, error: OpError, out: &mut dyn Completions) {
         let place = &mut self.places[number];
-        place.link = None;
-        match self.dialect.answer(&mut place.state, Err(error), &mut place.request) {
-            Step::Done(result) => {
+        match self.dialect.answer(&mut place.state, Err(error), &mut place.request).transpose() {
+            Some(result) => {
                 out.complete(place.token, result);
-                self.free_place(number);
+                self.free.push(number);
             }
-            Step::Send => self.queue.push_back(number),
+            None => self.queue.push_back(number),
         }
     }
 
     /// Handles events on a link.
     fn drive(&mut self, number: usize, out: &mut dyn Completions) {
-        self.links[number].reset();
+        // Before the poll, so that later wake-ups set it again.
+        self.links[number].woken.reset();
         if let LinkState::Connecting { .. } = self.links[number].state {
             out.arrived();
             return self.connecting(number, out);
         }
-        loop {
-            let turn = self.links[number].turn();
-            if !matches!(turn, Turn::Waiting) {
-                out.arrived();
-            }
+        while let Poll::Ready(turn) = self.links[number].turn() {
+            out.arrived();
             match turn {
-                Turn::Waiting => return,
-                Turn::Answered if self.answered(number, out) => {}
-                Turn::Answered => return,
-                Turn::Closed => return self.failed(number, Failure::Unsent, out),
-                Turn::Failed(failure) => return self.failed(number, failure, out),
+                Ok(()) if self.answered(number, out) => {}
+                Ok(()) => return,
+                Err(failure) => return self.failed(number, failure, out),
             }
         }
     }
@@ -254,19 +206,17 @@ impl<D: Dialect> HttpSession<D> {
         link.serves();
         let (Some(place_number), Some(answer)) = (link.place, link.answer()) else { return false };
         let place = &mut self.places[place_number];
-        let again = match self.dialect.answer(&mut place.state, Ok(answer), &mut place.request) {
-            Step::Done(result) => {
+        let again = match self.dialect.answer(&mut place.state, Ok(answer), &mut place.request).transpose() {
+            Some(result) => {
                 out.complete(place.token, result);
                 false
             }
-            Step::Send => true,
+            None => true,
         };
         link.end();
-        place.link = None;
         let stays = link.is_open();
         // One that cannot be sent is refused when its turn comes.
         if again && stays && place.request.check().is_ok() {
-            place.link = Some(number);
             link.place = Some(place_number);
             link.start(&place.request);
             return true;
@@ -274,10 +224,10 @@ impl<D: Dialect> HttpSession<D> {
         if again {
             self.queue.push_front(place_number);
         } else {
-            self.free_place(place_number);
+            self.free.push(place_number);
         }
         // A last turn registers the idle link for the end of its connection.
-        if stays && matches!(self.links[number].turn(), Turn::Waiting) {
+        if stays && self.links[number].turn().is_pending() {
             self.idle.push(number);
         } else {
             self.reconnect(number);
@@ -293,7 +243,6 @@ impl<D: Dialect> HttpSession<D> {
             Failure::Unsent => {
                 // Send it on another connection.
                 self.reconnect(number);
-                self.places[place].link = None;
                 return self.queue.push_front(place);
             }
             Failure::Lost(why) => {
@@ -354,42 +303,41 @@ impl<D: Dialect> HttpSession<D> {
                 self.idle.push(number);
             }
             Poll::Ready(false) => {
-                // A server may close idle connections at any time. Only a failed reconnection counts as a loss.
-                if !std::mem::replace(&mut link.counted, true) {
-                    self.disconnects += 1;
-                }
                 let wait = link.backoff.next_wait();
+                // A server may close idle connections at any time. Only a failed reconnection counts as a loss.
+                self.count_loss(number);
                 self.connect_after(number, Some(wait), false);
             }
         }
         self.dispatch(out);
     }
+}
+
+impl<D: Dialect> Session for HttpSession<D> {
+    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            let request = RequestBuf::new(Arc::clone(&self.target.headers));
+            self.places.push(Operation { token, state: D::State::default(), request });
+            self.places.len() - 1
+        });
+        let place = &mut self.places[number];
+        place.token = token;
+        if let Some(result) = self.dialect.begin(request, &mut place.state, &mut place.request).transpose() {
+            out.complete(token, result);
+            return self.free.push(number);
+        }
+        self.queue.push_back(number);
+        self.dispatch(out);
+    }
 
     /// Sends the requests that were assigned to links.
-    fn write_dirty(&mut self) {
+    fn flush(&mut self) {
         while let Some(number) = self.dirty.pop() {
             let link = &mut self.links[number];
             let Some(place) = link.place else { continue };
             link.start(&self.places[place].request);
             link.push();
         }
-    }
-}
-
-impl<D: Dialect> Session for HttpSession<D> {
-    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        let number = self.take_place(token);
-        let place = &mut self.places[number];
-        if let Step::Done(result) = self.dialect.begin(request, &mut place.state, &mut place.request) {
-            out.complete(token, result);
-            return self.free_place(number);
-        }
-        self.queue.push_back(number);
-        self.dispatch(out);
-    }
-
-    fn flush(&mut self) {
-        self.write_dirty();
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
@@ -402,19 +350,19 @@ impl<D: Dialect> Session for HttpSession<D> {
         }
         self.turn = turn;
         self.dispatch(out);
-        self.write_dirty();
-        if self.in_flight == 0 { Poll::Ready(()) } else { Poll::Pending }
+        self.flush();
+        if self.free.len() == self.places.len() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Closes the operation's connection, so that a late answer is not taken for another operation's.
     fn abandon(&mut self, token: Token) {
-        let found = self.places.iter().position(|place| place.taken && place.token == token);
-        let Some(number) = found else { return };
-        match self.places[number].link {
+        let is_it = |number: &usize| self.places[*number].token == token && !self.free.contains(number);
+        let Some(number) = (0..self.places.len()).find(is_it) else { return };
+        match self.links.iter().position(|link| link.place == Some(number)) {
             None => self.queue.retain(|queued| *queued != number),
             Some(link) => {
                 self.dirty.retain(|dirty| *dirty != link);
-                let unsent = !self.links[link].has_begun();
+                let unsent = !self.links[link].begun;
                 self.links[link].end();
                 if unsent {
                     self.idle.push(link);
@@ -423,10 +371,11 @@ impl<D: Dialect> Session for HttpSession<D> {
                 }
             }
         }
-        self.free_place(number);
+        self.free.push(number);
     }
 
     fn counters(&self) -> SessionCounters {
-        SessionCounters { disconnects: self.disconnects, splits: self.dialect.splits() }
+        let splits = self.places.iter().map(|place| place.request.splits).sum();
+        SessionCounters { disconnects: self.disconnects, splits }
     }
 }

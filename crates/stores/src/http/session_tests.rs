@@ -32,7 +32,7 @@ pub(super) struct Memory {
 impl Dialect for Plain {
     type State = Memory;
 
-    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut Memory, out: &mut RequestBuf) -> Step<'a> {
+    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut Memory, out: &mut RequestBuf) -> Next<'a> {
         *state = Memory::default();
         match request.op {
             Op::Read { key } => {
@@ -46,9 +46,9 @@ impl Dialect for Plain {
                 out.begin(Method::HEAD).raw("/").segment(key);
                 (state.key, state.body, state.then_put) = (key.to_owned(), body.to_vec(), true);
             }
-            _ => return Step::Done(Err(OpError::unsupported())),
+            _ => return Err(OpError::unsupported()),
         }
-        Step::Send
+        Ok(None)
     }
 
     fn answer<'a>(
@@ -56,19 +56,16 @@ impl Dialect for Plain {
         state: &'a mut Memory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
-    ) -> Step<'a> {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Step::Done(Err(error)),
-        };
+    ) -> Next<'a> {
+        let answer = answer?;
         if !answer.is_success() {
-            return Step::Done(Err(status_error(&answer, out.changes())));
+            return Err(status_error(&answer, out.changes()));
         }
         if std::mem::take(&mut state.then_put) {
             out.begin(Method::PUT).raw("/").segment(&state.key).body().extend_from_slice(&state.body);
-            return Step::Send;
+            return Ok(None);
         }
-        Step::Done(Ok(Reply { documents: 1, body: Some(answer.body), ..Reply::default() }))
+        Ok(Some(Reply { documents: 1, body: Some(answer.body), ..Reply::default() }))
     }
 }
 
@@ -424,7 +421,7 @@ fn a_control_call_tells_what_stands_in_the_way() {
             let (line, body) = request(&mut stream).unwrap();
             answer(&mut stream, &format!("{line} {}", body.len()));
         });
-        let response = client(well, 5_000).call(Method::POST, "/x?y=1", Some(b"{}")).await.unwrap();
+        let response = client(well, 5_000).call(Method::POST, "/x?y=1", Some(&serde_json::json!({}))).await.unwrap();
         assert_eq!((response.status, response.body.as_slice()), (200, &b"POST /x?y=1 HTTP/1.1 2"[..]));
     });
 }

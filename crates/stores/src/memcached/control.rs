@@ -106,7 +106,13 @@ impl Connection {
     }
 
     fn in_time(&self, done: Result<std::io::Result<()>, tokio::time::error::Elapsed>) -> Result<(), StoreError> {
-        done.map_err(|_| self.silent())?.map_err(|error| broken(&self.host, &error))
+        let (host, patience) = (&self.host, self.patience);
+        let why = match done {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => format!("{host}: the connection broke: {error}"),
+            Err(_) => format!("{host} did not answer within {patience:?}"),
+        };
+        Err(StoreError::Unreachable(format!("{why}; check that memcached is running")))
     }
 
     /// The next line, without its end.
@@ -128,11 +134,6 @@ impl Connection {
             self.read().await?;
         }
         Ok(self.dialog.take(bytes + 2)[..bytes].to_vec())
-    }
-
-    fn silent(&self) -> StoreError {
-        let (host, patience) = (&self.host, self.patience);
-        StoreError::Unreachable(format!("{host} did not answer within {patience:?}; check that memcached is running"))
     }
 
     /// The names and values of `stats`.
@@ -161,10 +162,6 @@ impl Connection {
         }
         Ok(self.dialog.into_stream().0)
     }
-}
-
-fn broken(host: &Host, error: &std::io::Error) -> StoreError {
-    StoreError::Unreachable(format!("{host}: the connection broke: {error}; check that memcached is running"))
 }
 
 /// The value of a name.

@@ -4,29 +4,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use storebench_engine::store::{ErrorKind, OpError};
-use storebench_study::workload::Body;
 
 use crate::ascii;
+use crate::connection::Collection;
 
 /// The maximum length of a written key.
 const LONGEST: usize = 250;
-
-/// A collection as sessions use it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Collection {
-    pub(super) body: Body,
-    /// The prefix of its documents' keys.
-    pub(super) prefix: Vec<u8>,
-    /// Whether Storebench created it. Then a key that is too long is replaced by its hash, and counters are stored in
-    /// a form that memcached can count.
-    pub(super) ours: bool,
-}
 
 /// Appends a key. Returns whether it is in base64, so that the command needs the flag `b`.
 ///
 /// # Errors
 /// *Refused* for an empty key without prefix, and for a key that memcached does not accept in a collection that
-/// Storebench did not create.
+/// Storebench did not create. In others, a key that is too long is replaced by its hash.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Result<bool, OpError> {
     let (prefix, length) = (collection.prefix.as_slice(), collection.prefix.len() + key.len());
@@ -39,7 +28,7 @@ pub(super) fn write(out: &mut Vec<u8>, collection: &Collection, key: &str) -> Re
         push_base64(out, &[prefix, key.as_bytes()].concat());
         return Ok(true);
     }
-    if !collection.ours || length == 0 {
+    if collection.theirs || length == 0 {
         return Err(OpError::new(
             ErrorKind::Refused,
             "invalid key; memcached accepts 1 to 250 bytes (187 if they contain spaces or control characters)",
@@ -107,7 +96,7 @@ mod tests {
     use super::*;
 
     fn written(key: &str, ours: bool) -> Result<(String, bool), OpError> {
-        let collection = Collection { body: Body::Json, prefix: b"sb:1:c:".to_vec(), ours };
+        let collection = Collection { prefix: b"sb:1:c:".to_vec(), theirs: !ours, ..Collection::default() };
         let mut out = Vec::new();
         write(&mut out, &collection, key).map(|base64| (String::from_utf8(out).unwrap(), base64))
     }

@@ -40,11 +40,11 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
-use crate::connection::{Link, again};
+use crate::connection::{Link, Ready, again};
 use crate::net::{self, Control, KeySample, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::{Connection, PATIENCE, find};
-use keys::{Collection, Listed};
+use keys::Listed;
 use namespace::Prefix;
 use settings::Settings;
 
@@ -65,13 +65,6 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 /// The server's default maximum item size.
 const DEFAULT_LARGEST_BYTES: usize = 1 << 20;
-
-/// What `prepare` found out.
-#[derive(Debug, Clone)]
-struct Ready {
-    collections: Vec<Collection>,
-    read_only: bool,
-}
 
 /// The memcached store.
 pub(crate) struct MemcachedStore {

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted};
 
 use super::control::{Connection, find};
-use super::keys::{self, Collection, Listed};
+use super::keys::{self, Listed};
 use super::settings::Settings;
+use crate::connection::Collection;
 use crate::existing::refuse_indexes;
 
 /// Storebench's own record.
@@ -60,16 +61,10 @@ impl Marker {
     }
 }
 
-/// The collections of a layout. Existing collections stay under their owner's prefix.
+/// The collections of a layout.
 pub(super) fn collections(settings: &Settings, generation: &str, layout: &Layout) -> Vec<Collection> {
-    let all = layout.collections.iter().map(|c| match &c.existing {
-        Some(existing) => Collection { body: c.body, prefix: existing.name.clone().into_bytes(), ours: false },
-        None => {
-            let prefix = format!("{}:{generation}:{}:", settings.prefix, c.name);
-            Collection { body: c.body, prefix: prefix.into_bytes(), ours: true }
-        }
-    });
-    all.collect()
+    let prefix = |name: &str| format!("{}:{generation}:{name}:", settings.prefix);
+    layout.collections.iter().map(|collection| Collection::of(collection, prefix)).collect()
 }
 
 /// Calls `each` with every key. Returns false if the server does not list keys.

@@ -1,14 +1,14 @@
 //! Encodes operations as commands.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use storebench_engine::store::{ErrorKind, Op, OpError};
 use storebench_study::workload::Body;
 
-use super::keys::{self, Collection};
+use super::keys;
 use super::meta::decimal;
 use crate::ascii;
-use crate::document::{self, wrong_collection};
+use crate::connection::{Collection, expiry_s};
+use crate::document;
+use crate::refusals::refused;
 
 /// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) enum Expect {
 
 /// The maximum overhead of an item, besides its key and value: header, revision, line ends.
 const ITEM_BYTES: usize = 64;
-/// memcached interprets longer times as dates.
-const LONGEST_RELATIVE_S: u64 = 30 * 24 * 60 * 60;
+/// The last second that memcached counts to: in 32 bits.
+pub(super) const LATEST_S: u64 = i32::MAX as u64;
 
 /// Appends the command of an operation on one document. On an error, the caller must remove what was appended.
 ///
@@ -51,52 +51,26 @@ pub(super) fn single(
     out: &mut Vec<u8>,
 ) -> Result<Expect, OpError> {
     match *op {
-        Op::Upsert { key, body } => {
-            store(out, collection, key, body, b"", largest_bytes)?;
-            Ok(Expect::Stored)
-        }
-        Op::Read { key } => {
-            get(out, collection, key, b" v c\r\n")?;
-            Ok(Expect::Value)
-        }
-        Op::Insert { key, body } => {
-            store(out, collection, key, body, b" ME", largest_bytes)?;
-            Ok(Expect::Made)
-        }
+        Op::Upsert { key, body } => store(out, collection, key, body, b"", largest_bytes).map(|()| Expect::Stored),
+        Op::Read { key } => get(out, collection, key, b" v c\r\n").map(|()| Expect::Value),
+        Op::Insert { key, body } => store(out, collection, key, body, b" ME", largest_bytes).map(|()| Expect::Made),
         Op::Replace { key, body } => {
-            store(out, collection, key, body, b" MR", largest_bytes)?;
-            Ok(Expect::Replaced)
+            store(out, collection, key, body, b" MR", largest_bytes).map(|()| Expect::Replaced)
         }
         Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
-            if collection.body != Body::Bytes {
-                return Err(wrong_collection("append and prepend work on collections of bytes only"));
-            }
             let mode: &[u8] = if matches!(op, Op::Append { .. }) { b" MA" } else { b" MP" };
-            store(out, collection, key, bytes, mode, largest_bytes)?;
-            Ok(Expect::Replaced)
+            store(out, collection, key, bytes, mode, largest_bytes).map(|()| Expect::Replaced)
         }
-        Op::Exists { key } => {
-            get(out, collection, key, b"\r\n")?;
-            Ok(Expect::Exists)
-        }
-        Op::Delete { key } => {
-            command(out, b"md ", collection, key)?;
-            out.extend_from_slice(b"\r\n");
-            Ok(Expect::Hit)
-        }
+        Op::Exists { key } => get(out, collection, key, b"\r\n").map(|()| Expect::Exists),
+        Op::Delete { key } => command(out, b"md ", collection, key, b"\r\n").map(|()| Expect::Hit),
         Op::Touch { key, expiry } => {
-            command(out, b"mg ", collection, key)?;
-            out.extend_from_slice(b" T");
-            decimal(out, expiry_of(expiry));
+            command(out, b"mg ", collection, key, b" T")?;
+            decimal(out, expiry_s(expiry, LATEST_S));
             out.extend_from_slice(b"\r\n");
             Ok(Expect::Hit)
         }
         Op::Counter { key, delta, initial } => {
-            if collection.body != Body::Counter {
-                return Err(wrong_collection("counter works on collections of counters only"));
-            }
-            command(out, b"ma ", collection, key)?;
-            out.extend_from_slice(b" N0 J");
+            command(out, b"ma ", collection, key, b" N0 J")?;
             decimal(out, keys::to_unsigned(initial));
             out.extend_from_slice(if delta < 0 { b" MD D" } else { b" MI D" });
             decimal(out, delta.unsigned_abs());
@@ -110,53 +84,32 @@ pub(super) fn single(
                     "the expected revision is not a memcached revision, so it cannot match",
                 ));
             }
-            swap(out, collection, key, body, expected, None, largest_bytes)?;
-            Ok(Expect::Swapped)
+            store(out, collection, key, body, &[&b" C"[..], expected].concat(), largest_bytes).map(|()| Expect::Swapped)
         }
         _ => Err(OpError::unsupported()),
     }
 }
 
-/// A command up to its flags.
+/// A command with these flags, or the first of them.
 #[inline]
-fn command(out: &mut Vec<u8>, name: &[u8], collection: &Collection, key: &str) -> Result<(), OpError> {
+fn command(out: &mut Vec<u8>, name: &[u8], collection: &Collection, key: &str, flags: &[u8]) -> Result<(), OpError> {
     out.extend_from_slice(name);
     if keys::write(out, collection, key)? {
         out.extend_from_slice(b" b");
     }
+    out.extend_from_slice(flags);
     Ok(())
 }
 
 /// `mg` with these flags.
 #[inline]
 pub(super) fn get(out: &mut Vec<u8>, collection: &Collection, key: &str, flags: &[u8]) -> Result<(), OpError> {
-    command(out, b"mg ", collection, key)?;
-    out.extend_from_slice(flags);
-    Ok(())
-}
-
-/// `ms` at a revision. Keeps the expiry that the server reported.
-pub(super) fn swap(
-    out: &mut Vec<u8>,
-    collection: &Collection,
-    key: &str,
-    body: &[u8],
-    revision: &[u8],
-    expiry_s: Option<u64>,
-    largest_bytes: usize,
-) -> Result<(), OpError> {
-    let mut flags = b" C".to_vec();
-    flags.extend_from_slice(revision);
-    if let Some(seconds) = expiry_s {
-        flags.extend_from_slice(b" T");
-        decimal(&mut flags, expiry_of(Duration::from_secs(seconds)));
-    }
-    store(out, collection, key, body, &flags, largest_bytes)
+    command(out, b"mg ", collection, key, flags)
 }
 
 /// `ms`.
 #[inline]
-fn store(
+pub(super) fn store(
     out: &mut Vec<u8>,
     collection: &Collection,
     key: &str,
@@ -166,7 +119,7 @@ fn store(
 ) -> Result<(), OpError> {
     let counter;
     let mut buffer = itoa::Buffer::new();
-    let body = if collection.body == Body::Counter && collection.ours {
+    let body = if collection.body == Body::Counter && !collection.theirs {
         counter = document::counter(body)?;
         buffer.format(keys::to_unsigned(counter)).as_bytes()
     } else {
@@ -174,14 +127,11 @@ fn store(
     };
     // The server would refuse it too, but also remove the previous document.
     if body.len() + collection.prefix.len() + key.len() + ITEM_BYTES > largest_bytes {
-        return Err(OpError::new(
-            ErrorKind::Refused,
-            format!(
-                "a document of {} bytes is larger than this server accepts ({largest_bytes} bytes with its key and \
-                 header); start it with a larger -I, or make the documents smaller",
-                body.len()
-            ),
-        ));
+        return Err(refused(format!(
+            "a document of {} bytes is larger than this server accepts ({largest_bytes} bytes with its key and \
+             header); start it with a larger -I, or make the documents smaller",
+            body.len()
+        )));
     }
     out.reserve(body.len() + 320);
     out.extend_from_slice(b"ms ");
@@ -198,26 +148,16 @@ fn store(
     Ok(())
 }
 
-/// The expiry in whole seconds from now, at least 1 because 0 would mean never. Beyond 30 days, it is the date in
-/// seconds since 1970.
-fn expiry_of(expiry: Duration) -> u64 {
-    let seconds = (expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0)).clamp(1, 1 << 31);
-    if seconds <= LONGEST_RELATIVE_S {
-        return seconds;
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    // The server counts in 32 bits.
-    (now + seconds).min(i32::MAX as u64)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn commands_are_as_memcached_wants_them() {
         let of = |body, op: Op<'_>| {
-            let collection = Collection { body, prefix: b"p:".to_vec(), ours: true };
+            let collection = Collection { body, prefix: b"p:".to_vec(), ..Collection::default() };
             let mut out = Vec::new();
             single(&op, &collection, 200, &mut out).map(|_| String::from_utf8(out).unwrap())
         };
@@ -235,7 +175,6 @@ mod tests {
         assert_eq!(of(Body::Counter, Op::Upsert { key, body: b"0" }).unwrap(), "ms p:k 19\r\n9223372036854775808\r\n");
         assert!(of(Body::Counter, Op::Upsert { key, body: b"x" }).is_err());
         assert!(of(Body::Json, Op::Upsert { key, body: &[b'x'; 200] }).is_err());
-        assert!(of(Body::Json, Op::Append { key, bytes: b"" }).is_err());
         let swap = |expected| of(Body::Json, Op::CompareAndSwap { key, expected, body: b"{}" });
         assert_eq!(swap(b"12").unwrap(), "ms p:k 2 C12\r\n{}\r\n");
         assert_eq!(swap(b"1 T0").unwrap_err().kind, ErrorKind::Conflict);

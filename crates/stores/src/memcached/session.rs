@@ -1,13 +1,15 @@
 //! A session: one connection, on which answers come in the order of requests.
 
+use std::time::Duration;
+
 use storebench_engine::store::{Batch, Completions, ErrorKind, Op, OpError, OpKind, Reply, Request, Token};
 use storebench_study::workload::Body;
 
-use super::keys::{self, Collection};
+use super::keys;
 use super::meta::{self, Answer, Garbage, Row};
 use super::request::{self, Expect};
 use crate::ascii;
-use crate::connection::{Answers as _, Dialect, NONE, Pipelined, Role};
+use crate::connection::{Answers as _, Collection, Dialect, NONE, Pipelined, Role, expiry_s};
 use crate::document::{CHANGED, EXISTS, write_counter};
 
 /// An awaited answer.
@@ -23,13 +25,8 @@ pub(crate) struct Memcached {
 
 impl Dialect for Memcached {
     type Expect = Expect;
-    type Collection = Collection;
 
     const NOTHING: Expect = Expect::Stored;
-
-    fn body(collection: &Collection) -> Body {
-        collection.body
-    }
 
     #[inline]
     fn single(&self, op: &Op<'_>, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
@@ -63,8 +60,13 @@ impl Dialect for Memcached {
         out: &mut Vec<u8>,
     ) -> Result<Expect, OpError> {
         let revision = meta::flag(flags, b'c').unwrap_or_default();
-        let expiry_s = meta::flag(flags, b't').and_then(ascii::number);
-        request::swap(out, collection, key, body, revision, expiry_s, self.largest_bytes).map(|()| Expect::Swapped)
+        let mut wanted = [&b" C"[..], revision].concat();
+        // Keeps the expiry that the server reported.
+        if let Some(seconds) = meta::flag(flags, b't').and_then(ascii::number) {
+            wanted.extend_from_slice(b" T");
+            meta::decimal(&mut wanted, expiry_s(Duration::from_secs(seconds), request::LATEST_S));
+        }
+        request::store(out, collection, key, body, &wanted, self.largest_bytes).map(|()| Expect::Swapped)
     }
 
     fn take(session: &mut MemcachedSession, link: usize, out: &mut dyn Completions) -> Result<(), String> {
@@ -85,14 +87,14 @@ impl Pipelined<Memcached> {
     ) -> Option<Result<(), OpError>> {
         let position = request.collection.position();
         let collection = &self.collections[position];
-        if keys.is_empty() || (collection.ours && collection.body == Body::Counter) {
+        if keys.is_empty() || (!collection.theirs && collection.body == Body::Counter) {
             return None;
         }
         if !self.is_ready(0, out) {
             return Some(Err(self.links[0].not_connected()));
         }
         let Self { links, works, collections, .. } = self;
-        let number = works.take(token, OpKind::BulkRead, request.contents);
+        let number = works.take(request.contents);
         let work = works.get(number);
         (work.items, work.pending) = (keys.len() as u32, 1);
         for (key, _) in keys.iter() {
@@ -154,27 +156,20 @@ impl Pipelined<Memcached> {
             }
             // A work always needs the contents.
             let wanted = Awaited { contents: awaited.contents || awaited.work != NONE, ..awaited };
-            let (result, flags) = read(&wanted, answer, &collections[usize::from(awaited.collection)], scratch)?;
+            let result = read(&wanted, answer, &collections[usize::from(awaited.collection)], scratch)?;
             if awaited.work == NONE {
-                if !awaited.abandoned {
-                    *in_flight -= 1;
-                    out.complete(awaited.token, result);
-                }
+                awaited.complete(result, works, in_flight, out);
                 self.done(link, used);
             } else if awaited.kind == OpKind::BulkRead {
-                let work = works.get(awaited.work);
-                match result {
-                    Ok(reply) => work.add(awaited.item, reply.body.unwrap_or_default()),
-                    Err(error) if error.kind == ErrorKind::NotFound => {}
-                    Err(error) => work.error = Some(error),
-                }
+                let found = result.map(|reply| reply.body.unwrap_or_default());
+                works.get(awaited.work).read(awaited.item, found);
                 self.done(link, used);
                 self.one_less(awaited, out);
             } else {
                 let read = match (result, answer) {
-                    (Ok(_), Answer::Value(body, _)) => Ok((body.to_vec(), flags.to_vec())),
+                    (Ok(_), Answer::Value(body, flags)) => Ok((body.to_vec(), flags.to_vec())),
                     (Err(error), _) => Err(error),
-                    (Ok(_), other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
+                    (Ok(_), other) => return Err(unfit(other)),
                 };
                 self.done(link, used);
                 let read = read.as_ref().map(|(old, flags)| (&old[..], &flags[..])).map_err(OpError::clone);
@@ -182,6 +177,10 @@ impl Pipelined<Memcached> {
             }
         }
     }
+}
+
+fn unfit(answer: Answer<'_>) -> Garbage {
+    Garbage(format!("{answer:?}").chars().take(60).collect())
 }
 
 /// Interprets the answer to a write.
@@ -207,39 +206,38 @@ fn effect(expect: Expect, answer: Answer<'_>) -> Result<Result<Option<i64>, OpEr
             Err(OpError::not_found())
         }
         (Expect::Swapped, Answer::Changed) => Err(CHANGED),
-        (_, other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
+        (_, other) => return Err(unfit(other)),
     })
 }
 
-/// Interprets the answer to a read. Also returns its flags.
+/// Interprets the answer to a read.
 fn read<'a>(
     awaited: &Awaited,
     answer: Answer<'a>,
     collection: &Collection,
     scratch: &'a mut Vec<u8>,
-) -> Result<(Result<Reply<'a>, OpError>, &'a [u8]), Garbage> {
+) -> Result<Result<Reply<'a>, OpError>, Garbage> {
     Ok(match (awaited.expect, answer) {
         (Expect::Value, Answer::Value(body, flags)) => {
-            let body = if collection.ours && collection.body == Body::Counter {
+            let body = if !collection.theirs && collection.body == Body::Counter {
                 let value = ascii::number(body.trim_ascii_end()).ok_or_else(|| Garbage::of(body))?;
                 write_counter(keys::from_unsigned(value), scratch);
                 scratch.as_slice()
             } else {
                 body
             };
-            let reply = Reply {
+            Ok(Reply {
                 bytes: body.len() as u64,
                 body: awaited.contents.then_some(body),
                 revision: meta::flag(flags, b'c'),
                 ..Reply::written(1)
-            };
-            (Ok(reply), flags)
+            })
         }
-        (Expect::Value, Answer::Missing) => (Err(OpError::not_found()), b""),
-        (Expect::Exists, Answer::Done(_)) => (Ok(Reply::written(1)), b""),
-        (Expect::Exists, Answer::Missing) => (Ok(Reply::default()), b""),
-        (_, Answer::Failure(line)) => (Err(failure(line, false)), b""),
-        (_, other) => return Err(Garbage(format!("{other:?}").chars().take(60).collect())),
+        (Expect::Value, Answer::Missing) => Err(OpError::not_found()),
+        (Expect::Exists, Answer::Done(_)) => Ok(Reply::written(1)),
+        (Expect::Exists, Answer::Missing) => Ok(Reply::default()),
+        (_, Answer::Failure(line)) => Err(failure(line, false)),
+        (_, other) => return Err(unfit(other)),
     })
 }
 
@@ -248,12 +246,11 @@ fn read<'a>(
 fn failure(line: &[u8], writes: bool) -> OpError {
     let text = String::from_utf8_lossy(line).chars().take(200).collect::<String>();
     let (kind, remedy) = if text.contains("out of memory") {
-        match writes {
-            true => {
-                let remedy = "; the previous value of this key may be lost too; give the server more memory with -m";
-                (ErrorKind::OutcomeUnknown, remedy)
-            }
-            false => (ErrorKind::Temporary, "; give the server more memory with -m"),
+        let lost = "; the previous value of this key may be lost too; give the server more memory with -m";
+        if writes {
+            (ErrorKind::OutcomeUnknown, lost)
+        } else {
+            (ErrorKind::Temporary, "; give the server more memory with -m")
         }
     } else if text.contains("too large") {
         let kind = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Refused };
@@ -280,11 +277,11 @@ mod tests {
                 assert_eq!(error.kind, ErrorKind::OutcomeUnknown, "{expect:?}: {error}");
             }
         }
-        let collection = Collection { body: Body::Json, prefix: Vec::new(), ours: true };
+        let collection = Collection::default();
         let request = Request { collection: CollectionId(0), op: Op::Read { key: "k" }, contents: true };
         let read_it = Awaited { expect: Expect::Value, ..MemcachedSession::awaited(&request, Token(1)) };
         let line = Answer::Failure(b"SERVER_ERROR out of memory writing get response");
-        let error = read(&read_it, line, &collection, &mut Vec::new()).unwrap().0.unwrap_err();
+        let error = read(&read_it, line, &collection, &mut Vec::new()).unwrap().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Temporary, "a read removes nothing: {error}");
     }
 }

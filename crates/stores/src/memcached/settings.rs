@@ -3,7 +3,7 @@
 use storebench_engine::store::StoreError;
 
 use super::SCHEME;
-use crate::net::Address;
+use crate::net::{Address, key_prefix};
 use crate::registry::Options;
 
 /// The settings of a URL.
@@ -29,21 +29,12 @@ impl Settings {
                 "several hosts are given, but memcached servers do not form a cluster; name only one".into(),
             ));
         }
-        if address.user.as_deref().is_some_and(|user| user.contains([' ', '\r', '\n']))
-            || address
-                .password
-                .as_ref()
-                .is_some_and(|password| !address.password_assumed && password.expose().contains([' ', '\r', '\n']))
-        {
+        let spaced = |text: &str| text.contains([' ', '\r', '\n']);
+        let password = address.password.as_ref().filter(|_| !address.password_assumed);
+        if address.user.as_deref().is_some_and(spaced) || password.is_some_and(|password| spaced(password.expose())) {
             return Err(StoreError::BadUrl("memcached accepts no user or password that contains a space".into()));
         }
-        let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(fits) {
-            return Err(StoreError::BadUrl(format!(
-                "invalid `prefix={prefix}`: expected 1 to 32 letters, digits, `-`, `_` or `.`, such as prefix=sb"
-            )));
-        }
+        let prefix = key_prefix(options, 32)?;
         Ok(Self { address, prefix })
     }
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use ::bson::spec::BinarySubtype;
+use ::bson::{Binary, Document, doc};
 use storebench_engine::store::StoreError;
 
-use super::bson::{self, Members};
+use super::bson::Members;
 use super::wire::{self, Connection};
 use crate::net::scram::{Salt, Scram};
 use crate::net::{Host, Secret};
@@ -41,10 +43,7 @@ impl Login {
         match self.mechanism {
             Mechanism::Scram => self.scram(connection, within).await,
             Mechanism::X509 => {
-                let command = |out: &mut Vec<u8>| {
-                    bson::int32(out, "authenticate", 1);
-                    bson::text(out, "mechanism", "MONGODB-X509");
-                };
+                let command = doc! { "authenticate": 1, "mechanism": "MONGODB-X509" };
                 self.ask(connection, within, command).await.map(drop)
             }
         }
@@ -54,7 +53,7 @@ impl Login {
         &self,
         connection: &'c mut Connection,
         within: Duration,
-        command: impl FnOnce(&mut Vec<u8>),
+        command: Document,
     ) -> Result<Members<'c>, StoreError> {
         let mut message = wire::message(&self.source, command);
         let host = connection.host().clone();
@@ -95,23 +94,20 @@ impl Login {
     async fn scram(&self, connection: &mut Connection, within: Duration) -> Result<(), StoreError> {
         let host = connection.host().clone();
         let scram = Scram::new(&self.user)?;
-        let start = |out: &mut Vec<u8>| {
-            bson::int32(out, "saslStart", 1);
-            bson::text(out, "mechanism", "SCRAM-SHA-256");
-            bson::binary(out, "payload", [scram.first().as_bytes(), b""]);
-            bson::nested(out, bson::DOCUMENT, "options", |out| bson::boolean(out, "skipEmptyExchange", true));
+        let binary = |text: &str| Binary { subtype: BinarySubtype::Generic, bytes: text.as_bytes().to_vec() };
+        let start = doc! {
+            "saslStart": 1,
+            "mechanism": "SCRAM-SHA-256",
+            "payload": binary(&scram.first()),
+            "options": { "skipEmptyExchange": true },
         };
         let reply = self.ask(connection, within, start).await?;
-        let conversation = reply.get("conversationId").and_then(|v| v.as_i64()).unwrap_or(1);
+        let conversation = reply.get("conversationId").and_then(|v| i32::try_from(v.as_i64()?).ok()).unwrap_or(1);
         let challenge = payload(reply).ok_or_else(|| self.odd(&host))?;
         let proof =
             scram.answer(challenge, LEAST_ROUNDS, &self.password, &self.salted).ok_or_else(|| self.odd(&host))?;
-        let go_on = |out: &mut Vec<u8>| {
-            bson::int32(out, "saslContinue", 1);
-            bson::int32(out, "conversationId", i32::try_from(conversation).unwrap_or(1));
-            bson::binary(out, "payload", [proof.last.as_bytes(), b""]);
-        };
-        let mut reply = self.ask(connection, within, go_on).await?;
+        let go_on = |text: &str| doc! { "saslContinue": 1, "conversationId": conversation, "payload": binary(text) };
+        let mut reply = self.ask(connection, within, go_on(&proof.last)).await?;
         // The server must also prove that it knows the password. Otherwise it may be an impostor.
         if payload(reply) != Some(proof.expected.as_bytes()) {
             return Err(StoreError::Unreachable(format!(
@@ -120,12 +116,7 @@ impl Login {
             )));
         }
         if !reply.get("done").is_some_and(|done| done.is_true()) {
-            let empty = |out: &mut Vec<u8>| {
-                bson::int32(out, "saslContinue", 1);
-                bson::int32(out, "conversationId", i32::try_from(conversation).unwrap_or(1));
-                bson::binary(out, "payload", [b"", b""]);
-            };
-            reply = self.ask(connection, within, empty).await?;
+            reply = self.ask(connection, within, go_on("")).await?;
             if !reply.get("done").is_some_and(|done| done.is_true()) {
                 return Err(self.odd(&host));
             }

@@ -62,17 +62,13 @@ pub(super) fn head(out: &mut Vec<u8>, kind: u8, name: &str) {
     out.push(0);
 }
 
-/// The value of a string: its length with the closing NUL, its bytes, NUL.
-pub(super) fn text_value(out: &mut Vec<u8>, text: &str) {
-    let length = u32::try_from(text.len() + 1).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
-    out.push(0);
-}
-
+/// A string: its length with the closing NUL, its bytes, NUL.
 pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
     head(out, STRING, name);
-    text_value(out, value);
+    let length = u32::try_from(value.len() + 1).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(value.as_bytes());
+    out.push(0);
 }
 
 pub(super) fn int32(out: &mut Vec<u8>, name: &str, value: i32) {
@@ -113,12 +109,13 @@ pub(super) fn uuid(out: &mut Vec<u8>, name: &str, value: [u8; 16]) {
     out.extend_from_slice(&value);
 }
 
-/// A document or array as a member, filled by `fill`.
-pub(super) fn nested(out: &mut Vec<u8>, kind: u8, name: &str, fill: impl FnOnce(&mut Vec<u8>)) {
+/// A document or array as a member, filled by `fill`. Returns what `fill` returns.
+pub(super) fn nested<R>(out: &mut Vec<u8>, kind: u8, name: &str, fill: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     head(out, kind, name);
     let at = begin(out);
-    fill(out);
+    let filled = fill(out);
     end(out, at);
+    filled
 }
 
 /// A value in a document. Only the length of its bytes has been checked.

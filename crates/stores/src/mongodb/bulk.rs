@@ -64,7 +64,7 @@ impl Bulk {
     }
 
     /// The items of the current message that the server rejected.
-    fn rejected(&self, reply: Members<'_>, kind: OpKind) -> Result<Vec<Reject>, OpError> {
+    pub(super) fn rejected(&self, reply: Members<'_>, kind: OpKind) -> Result<Vec<Reject>, OpError> {
         let mut rejects = Vec::new();
         for error in reply.get("writeErrors").and_then(|value| value.members()).into_iter().flatten() {
             let error = error.ok().and_then(|(_, value)| value.members());
@@ -77,24 +77,8 @@ impl Bulk {
         Ok(rejects)
     }
 
-    /// Ends the operation: the current message was written, but not acknowledged as requested.
-    pub(super) fn unacknowledged(
-        &mut self,
-        reply: Members<'_>,
-        kind: OpKind,
-        error: OpError,
-    ) -> Result<OwnedReply, OpError> {
-        let own = self.rejected(reply, kind).unwrap_or_default();
-        self.end(error, own)
-    }
-
-    /// Ends the operation with an error that is all that is known about the current message.
-    pub(super) fn broken_off(&mut self, error: OpError) -> Result<OwnedReply, OpError> {
-        self.end(error, Vec::new())
-    }
-
-    /// Ends the operation. `own` holds the items of the current message that have individual errors.
-    fn end(&mut self, error: OpError, mut own: Vec<Reject>) -> Result<OwnedReply, OpError> {
+    /// Ends the operation with the error of the current message. `own` holds its items that have individual errors.
+    pub(super) fn end(&mut self, error: OpError, mut own: Vec<Reject>) -> Result<OwnedReply, OpError> {
         // With a single message, or if no message can have taken effect, the error applies to the whole operation.
         let nothing_done = self.later.is_empty() || error.kind == ErrorKind::Temporary;
         if !self.answered && nothing_done {

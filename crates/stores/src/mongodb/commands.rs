@@ -1,8 +1,6 @@
 //! The commands of operations: <https://www.mongodb.com/docs/manual/reference/command/>.
 
-use storebench_engine::store::{
-    Acknowledged, Durability, ErrorKind, OpError, Persisted, ReadConsistency, SessionOptions,
-};
+use storebench_engine::store::{Acknowledged, Durability, OpError, Persisted, ReadConsistency, SessionOptions};
 use storebench_study::workload::Body;
 
 use super::bson::{self, ARRAY, DOCUMENT};
@@ -10,6 +8,7 @@ use super::encode::{self, EXPIRY, KEY, REVISION};
 use super::study_queries;
 use super::wire;
 use crate::document::counter;
+use crate::refusals::refused;
 
 /// The type of a collection's keys in MongoDB. Storebench writes text; other programs may use other types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(super) struct Collection {
 /// The final members of commands. They are the same for all operations of a session, except for the database.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tails {
-    write: Vec<u8>,
+    pub(super) write: Vec<u8>,
     read: Vec<u8>,
     /// Of a request for more of a query's documents.
     more: Vec<u8>,
@@ -67,11 +66,6 @@ impl Tails {
         }
         tails.write.clone_from(&tails.read);
         tails
-    }
-
-    /// Appends those of a write.
-    pub(super) fn end_write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.write);
     }
 }
 
@@ -109,14 +103,11 @@ pub(super) fn key(out: &mut Vec<u8>, name: &str, key: &str, kind: KeyKind) {
 }
 
 fn object_id(text: &str) -> Option<[u8; 12]> {
-    let mut id = [0; 12];
     if text.len() != 24 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
-    for (byte, at) in id.iter_mut().zip((0..24).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(id)
+    let number = u128::from_str_radix(text, 16).ok()?;
+    number.to_be_bytes().last_chunk().copied()
 }
 
 /// Appends the key of a document for another program's collection, in the type of the existing keys.
@@ -128,10 +119,7 @@ fn own_key(out: &mut Vec<u8>, text: &str, kind: KeyKind) -> Result<(), OpError> 
     };
     if !fits {
         let what = if kind == KeyKind::ObjectId { "object ids" } else { "integers" };
-        return Err(OpError::new(
-            ErrorKind::Refused,
-            format!("invalid key `{text}`: the keys (`_id`) of this collection are {what}"),
-        ));
+        return Err(refused(format!("invalid key `{text}`: the keys (`_id`) of this collection are {what}")));
     }
     // Like most drivers, use int32 for numbers that fit.
     match text.parse::<i32>() {
@@ -169,6 +157,8 @@ pub(super) struct Builder<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) collection: &'a Collection,
     pub(super) tails: &'a Tails,
+    /// Whether queries are explained instead of run.
+    pub(super) explains: bool,
 }
 
 /// The document that an update applies to.
@@ -181,25 +171,42 @@ pub(super) struct Which<'a> {
 }
 
 impl Builder<'_> {
-    fn command(
-        &mut self,
-        name: &str,
-        write: bool,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
-    ) -> Result<(), OpError> {
+    fn message(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>) -> Result<(), OpError> {
         let at = wire::begin(self.out);
-        bson::text(self.out, name, &self.collection.name);
         fill(self.out)?;
-        self.out.extend_from_slice(if write { &self.tails.write } else { &self.tails.read });
         bson::text(self.out, "$db", &self.collection.database);
         bson::end(self.out, at);
         wire::end(self.out);
         Ok(())
     }
 
+    fn write(&mut self, name: &str, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>) -> Result<(), OpError> {
+        let (collection, tails) = (self.collection, self.tails);
+        self.message(|out| {
+            bson::text(out, name, &collection.name);
+            fill(out)?;
+            out.extend_from_slice(&tails.write);
+            Ok(())
+        })
+    }
+
+    fn query(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>) -> Result<(), OpError> {
+        let (explains, tails) = (self.explains, self.tails);
+        self.message(|out| {
+            if explains {
+                bson::nested(out, DOCUMENT, "explain", fill)?;
+                bson::text(out, "verbosity", "queryPlanner");
+            } else {
+                fill(out)?;
+                out.extend_from_slice(&tails.read);
+            }
+            Ok(())
+        })
+    }
+
     pub(super) fn insert(&mut self, key: &str, body: &[u8], revision: i64) -> Result<(), OpError> {
         let collection = self.collection;
-        self.command("insert", true, |out| one(out, "documents", |out| members(out, collection, key, body, revision)))
+        self.write("insert", |out| one(out, "documents", |out| members(out, collection, key, body, revision)))
     }
 
     /// Replaces a document by the members that `fill` writes.
@@ -209,19 +216,7 @@ impl Builder<'_> {
         fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
     ) -> Result<(), OpError> {
         let keys = self.collection.keys;
-        self.command("update", true, |out| {
-            one(out, "updates", |out| {
-                select(out, which, keys);
-                bson::head(out, DOCUMENT, "u");
-                let at = bson::begin(out);
-                fill(out)?;
-                bson::end(out, at);
-                if which.upsert {
-                    bson::boolean(out, "upsert", true);
-                }
-                Ok(())
-            })
-        })
+        self.write("update", |out| one(out, "updates", |out| update(out, which, keys, fill)))
     }
 
     /// Sets when a document expires, in ms since 1970. This draws a new revision: a client that read the document
@@ -237,7 +232,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn increment(&mut self, key: &str, delta: i64, revision: i64) -> Result<(), OpError> {
-        self.command("findAndModify", true, |out| {
+        self.write("findAndModify", |out| {
             bson::nested(out, DOCUMENT, "query", |out| bson::text(out, KEY, key));
             bson::nested(out, DOCUMENT, "update", |out| {
                 bson::nested(out, DOCUMENT, "$inc", |out| bson::int64(out, "n", delta));
@@ -250,7 +245,7 @@ impl Builder<'_> {
 
     pub(super) fn delete(&mut self, key: &str) -> Result<(), OpError> {
         let kind = self.collection.keys;
-        self.command("delete", true, |out| {
+        self.write("delete", |out| {
             one(out, "deletes", |out| {
                 bson::nested(out, DOCUMENT, "q", |out| self::key(out, KEY, key, kind));
                 bson::int32(out, "limit", 1);
@@ -261,9 +256,10 @@ impl Builder<'_> {
 
     /// Reads one document, or only whether it exists.
     pub(super) fn read(&mut self, key: &str, exists: bool) -> Result<(), OpError> {
-        let kind = self.collection.keys;
-        self.command("find", false, |out| {
-            bson::nested(out, DOCUMENT, "filter", |out| self::key(out, KEY, key, kind));
+        let collection = self.collection;
+        self.query(|out| {
+            bson::text(out, "find", &collection.name);
+            bson::nested(out, DOCUMENT, "filter", |out| self::key(out, KEY, key, collection.keys));
             if exists {
                 bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
             }
@@ -280,63 +276,34 @@ impl Builder<'_> {
         limit: u32,
         filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
     ) -> Result<(), OpError> {
-        self.command("find", false, |out| find(out, sorted, limit, filter))
-    }
-
-    /// Asks for the plan of a query.
-    pub(super) fn explain(
-        &mut self,
-        sorted: bool,
-        limit: u32,
-        filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
-    ) -> Result<(), OpError> {
-        let at = wire::begin(self.out);
-        bson::head(self.out, DOCUMENT, "explain");
-        let inner = bson::begin(self.out);
-        bson::text(self.out, "find", &self.collection.name);
-        find(self.out, sorted, limit, filter)?;
-        bson::end(self.out, inner);
-        bson::text(self.out, "verbosity", "queryPlanner");
-        bson::text(self.out, "$db", &self.collection.database);
-        bson::end(self.out, at);
-        wire::end(self.out);
-        Ok(())
+        let collection = self.collection;
+        self.query(|out| {
+            bson::text(out, "find", &collection.name);
+            bson::nested(out, DOCUMENT, "filter", filter)?;
+            if sorted {
+                bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, 1));
+            }
+            bson::int64(out, "limit", i64::from(limit));
+            // One more than the limit, so that the server sees the end of the query and keeps no cursor open.
+            bson::int64(out, "batchSize", i64::from(limit).saturating_add(1).min(i64::from(i32::MAX)));
+            Ok(())
+        })
     }
 
     /// A query of the study, whose text has its values already.
     pub(super) fn ask(&mut self, text: &str) -> Result<(), OpError> {
-        let at = wire::begin(self.out);
-        let mut command = Vec::new();
-        study_queries::command(self, text, &mut command)?;
-        self.out.extend_from_slice(&command);
-        self.out.extend_from_slice(&self.tails.read);
-        bson::text(self.out, "$db", &self.collection.database);
-        bson::end(self.out, at);
-        wire::end(self.out);
-        Ok(())
+        let collection = self.collection;
+        self.query(|out| study_queries::command(&collection.name, text, out))
     }
 
-    /// Asks for the plan of a query of the study.
-    pub(super) fn explain_asked(&mut self, text: &str) -> Result<(), OpError> {
-        let at = wire::begin(self.out);
-        let mut command = Vec::new();
-        study_queries::command(self, text, &mut command)?;
-        bson::nested(self.out, DOCUMENT, "explain", |out| out.extend_from_slice(&command));
-        bson::text(self.out, "verbosity", "queryPlanner");
-        bson::text(self.out, "$db", &self.collection.database);
-        bson::end(self.out, at);
-        wire::end(self.out);
-        Ok(())
-    }
-
-    pub(super) fn more(&mut self, cursor: i64) {
-        let at = wire::begin(self.out);
-        bson::int64(self.out, "getMore", cursor);
-        bson::text(self.out, "collection", &self.collection.name);
-        self.out.extend_from_slice(&self.tails.more);
-        bson::text(self.out, "$db", &self.collection.database);
-        bson::end(self.out, at);
-        wire::end(self.out);
+    pub(super) fn more(&mut self, cursor: i64) -> Result<(), OpError> {
+        let (collection, tails) = (self.collection, self.tails);
+        self.message(|out| {
+            bson::int64(out, "getMore", cursor);
+            bson::text(out, "collection", &collection.name);
+            out.extend_from_slice(&tails.more);
+            Ok(())
+        })
     }
 
     /// Begins a command whose items follow in a document sequence.
@@ -351,45 +318,29 @@ impl Builder<'_> {
     }
 }
 
-fn find(
+/// Appends the members of an update or a replacement, which `fill` writes.
+pub(super) fn update(
     out: &mut Vec<u8>,
-    sorted: bool,
-    limit: u32,
-    filter: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
+    which: &Which<'_>,
+    keys: KeyKind,
+    fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>,
 ) -> Result<(), OpError> {
-    bson::head(out, DOCUMENT, "filter");
-    let at = bson::begin(out);
-    filter(out)?;
-    bson::end(out, at);
-    if sorted {
-        bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, 1));
-    }
-    bson::int64(out, "limit", i64::from(limit));
-    // One more than the limit, so that the server sees the end of the query and keeps no cursor open.
-    bson::int64(out, "batchSize", i64::from(limit).saturating_add(1).min(i64::from(i32::MAX)));
-    Ok(())
-}
-
-/// The document that an update or replacement looks for.
-pub(super) fn select(out: &mut Vec<u8>, which: &Which<'_>, keys: KeyKind) {
     bson::nested(out, DOCUMENT, "q", |out| {
         key(out, KEY, which.key, keys);
         if let Some(revision) = which.revision {
             bson::int64(out, REVISION, revision);
         }
     });
+    bson::nested(out, DOCUMENT, "u", fill)?;
+    if which.upsert {
+        bson::boolean(out, "upsert", true);
+    }
+    Ok(())
 }
 
 /// An array of one document.
 fn one(out: &mut Vec<u8>, name: &str, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), OpError>) -> Result<(), OpError> {
-    bson::head(out, ARRAY, name);
-    let array = bson::begin(out);
-    bson::head(out, DOCUMENT, "0");
-    let document = bson::begin(out);
-    fill(out)?;
-    bson::end(out, document);
-    bson::end(out, array);
-    Ok(())
+    bson::nested(out, ARRAY, name, |out| bson::nested(out, DOCUMENT, "0", fill))
 }
 
 /// The filter of a key range: `start` inclusive, `end` exclusive.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ::bson::{Document, doc};
 use storebench_engine::store::StoreError;
 
-use super::bson::{self, ARRAY, DOCUMENT, Members};
+use super::bson::{DOCUMENT, Members};
 use super::errors::{ServerError, is_ok};
-use super::finder::{Hello, Role};
+use super::finder::{Deployment, Hello, Role};
 use super::url::Target;
 use super::wire::{self, Connection};
 
@@ -21,20 +22,12 @@ pub(super) const LONG: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct ControlConnection<'t> {
     pub(super) target: &'t Target,
     pub(super) hello: Hello,
-    pub(super) dialect: Dialect,
+    /// Whether it is FerretDB 1, tried with 1.24.2. That has no TTL indexes and no `$sample`. Its updates are not atomic:
+    /// of concurrent ones of a document, some are lost. It holds a connection to its database for each update of a
+    /// command until the command ends, and stands still, for good, once it has none left (50 with PostgreSQL, 100 with
+    /// SQLite).
+    pub(super) is_ferretdb_1: bool,
     connection: Connection,
-}
-
-/// Whose server speaks MongoDB's protocol.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// MongoDB, or one that was tried to be like it.
-    #[default]
-    MongoDb,
-    /// FerretDB 1, tried with 1.24.2. It has no TTL indexes and no `$sample`. Its updates are not atomic: of concurrent
-    /// ones of a document, some are lost. It holds a connection to its database for each update of a command until the
-    /// command ends, and stands still, for good, once it has none left (50 with PostgreSQL, 100 with SQLite).
-    FerretDb1,
 }
 
 /// A reply, or what the server said instead.
@@ -47,7 +40,7 @@ impl<'t> ControlConnection<'t> {
     /// `Unreachable`, with the reason.
     pub(super) async fn open(target: &'t Target) -> Result<Self, StoreError> {
         let (connection, hello) = target.finder.connect(Role::Primary, CONNECT).await?;
-        Ok(Self { target, hello, dialect: Dialect::default(), connection })
+        Ok(Self { target, hello, is_ferretdb_1: false, connection })
     }
 
     /// The host and the database, as error messages show them.
@@ -63,7 +56,7 @@ impl<'t> ControlConnection<'t> {
         &mut self,
         database: &str,
         within: Duration,
-        command: impl FnOnce(&mut Vec<u8>),
+        command: Document,
     ) -> Result<Answer, StoreError> {
         self.send(&mut wire::message(database, command), within).await
     }
@@ -92,20 +85,15 @@ impl<'t> ControlConnection<'t> {
         &mut self,
         doing: &str,
         within: Duration,
-        command: impl FnOnce(&mut Vec<u8>),
+        command: Document,
     ) -> Result<Vec<u8>, StoreError> {
         let target = self.target;
         let answer = self.ask(&target.database, within, command).await?;
         let reply = answer.map_err(|told| told.control(&self.place(), doing))?;
-        let document = Members::of(&reply).ok();
         for name in ["writeErrors", "writeConcernError"] {
-            let error = document.and_then(|d| d.get(name)).and_then(|value| value.members());
-            let first = error.map(|error| match error.get("0").and_then(|value| value.members()) {
-                Some(first) => ServerError::of(first),
-                None => ServerError::of(error),
-            });
-            if let Some(told) = first {
-                return Err(told.control(&self.place(), doing));
+            if let Some(error) = Members::of(&reply).ok().and_then(|reply| reply.get(name)?.members()) {
+                let first = error.get("0").and_then(|first| first.members());
+                return Err(ServerError::of(first.unwrap_or(error)).control(&self.place(), doing));
             }
         }
         Ok(reply)
@@ -119,7 +107,7 @@ impl<'t> ControlConnection<'t> {
         &mut self,
         database: &str,
         doing: &str,
-        command: impl FnOnce(&mut Vec<u8>),
+        command: Document,
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut found = Vec::new();
         let answer = self.each(database, doing, command, |document| found.push(document.to_vec())).await?;
@@ -135,10 +123,9 @@ impl<'t> ControlConnection<'t> {
         &mut self,
         database: &str,
         doing: &str,
-        command: impl FnOnce(&mut Vec<u8>),
+        command: Document,
         mut take: impl FnMut(&[u8]),
     ) -> Result<Result<(), ServerError>, StoreError> {
-        let refused = |told: ServerError, place: String| told.control(&place, doing);
         let mut reply = match self.ask(database, PATIENCE, command).await? {
             Ok(reply) => reply,
             Err(told) => return Ok(Err(told)),
@@ -158,11 +145,8 @@ impl<'t> ControlConnection<'t> {
             if cursor == 0 {
                 return Ok(Ok(()));
             }
-            let more = |out: &mut Vec<u8>| {
-                bson::int64(out, "getMore", cursor);
-                bson::text(out, "collection", &collection);
-            };
-            reply = self.ask(database, PATIENCE, more).await?.map_err(|told| refused(told, self.place()))?;
+            let more = doc! { "getMore": cursor, "collection": collection };
+            reply = self.ask(database, PATIENCE, more).await?.map_err(|told| told.control(&self.place(), doing))?;
         }
     }
 
@@ -176,21 +160,16 @@ impl<'t> ControlConnection<'t> {
             Some((id, collection.to_owned()))
         };
         let Some((id, collection)) = cursor.and_then(of) else { return };
-        let kill = |out: &mut Vec<u8>| {
-            bson::text(out, "killCursors", &collection);
-            bson::nested(out, ARRAY, "cursors", |out| bson::int64(out, "0", id));
-        };
-        let _ = self.ask(database, PATIENCE, kill).await;
+        let _ = self.ask(database, PATIENCE, doc! { "killCursors": collection, "cursors": [id] }).await;
     }
 
-    /// The server's name, version and deployment, and its dialect.
+    /// The server's name, version and deployment, and whether it is FerretDB 1.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub(super) async fn version(&mut self) -> Result<(String, Dialect), StoreError> {
-        let answer = self.ask("admin", PATIENCE, |out| bson::int32(out, "buildInfo", 1)).await?;
-        let Ok(reply) = answer else {
-            return Ok(("a server that does not report its version".into(), Dialect::default()));
+    pub(super) async fn version(&mut self) -> Result<(String, bool), StoreError> {
+        let Ok(reply) = self.ask("admin", PATIENCE, doc! { "buildInfo": 1 }).await? else {
+            return Ok(("a server that does not report its version".into(), false));
         };
         let told = Members::of(&reply).ok();
         let text = |path: &[&str]| told.and_then(|d| d.at(path)).and_then(|value| value.as_str());
@@ -204,11 +183,10 @@ impl<'t> ControlConnection<'t> {
             _ => format!("MongoDB {version}"),
         };
         let described = match self.hello.deployment {
-            super::finder::Deployment::Single => name,
-            super::finder::Deployment::ReplicaSet(members) => format!("{name}, replica set of {members}"),
-            super::finder::Deployment::Sharded => format!("{name}, sharded"),
+            Deployment::Single => name,
+            Deployment::ReplicaSet(members) => format!("{name}, replica set of {members}"),
+            Deployment::Sharded => format!("{name}, sharded"),
         };
-        let first = ferret.is_some_and(|version| version.starts_with("1."));
-        Ok((described, if first { Dialect::FerretDb1 } else { Dialect::MongoDb }))
+        Ok((described, ferret.is_some_and(|version| version.starts_with("1."))))
     }
 }

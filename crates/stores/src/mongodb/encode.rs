@@ -3,10 +3,11 @@
 //! Integers become int32 or int64. Numbers with a fraction or an exponent become double. Types that JSON lacks are
 //! recognized in the form that [`super::decode`] writes, see [`extended`].
 
-use storebench_engine::store::{ErrorKind, OpError};
+use storebench_engine::store::OpError;
 
 use super::bson::{self, ARRAY, BOOL, DOCUMENT, DOUBLE, INT32, INT64, NULL, STRING};
 use super::extended::extended;
+use crate::refusals::refused;
 
 /// Deeper than the 100 levels that MongoDB accepts. Protects this program's stack.
 const DEEPEST: u32 = 200;
@@ -19,10 +20,6 @@ pub(super) const REVISION: &str = "_sb_rev";
 pub(super) const EXPIRY: &str = "_sb_exp";
 /// All reserved members.
 pub(super) const RESERVED: &[&str] = &[KEY, REVISION, EXPIRY];
-
-fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> OpError {
-    OpError::new(ErrorKind::Refused, message)
-}
 
 /// Appends the members of a JSON object to an open document.
 ///
@@ -86,14 +83,6 @@ impl<'j> Parser<'j> {
         if self.at == self.text.len() { Ok(()) } else { Err(self.wrong("something follows the value")) }
     }
 
-    fn expect(&mut self, byte: u8, what: &str) -> Result<(), OpError> {
-        if self.peek() != Some(byte) {
-            return Err(self.wrong(what));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
     /// Appends the members of an object, starting at its opening brace.
     fn object(&mut self, out: &mut Vec<u8>, depth: u32) -> Result<(), OpError> {
         self.at += 1;
@@ -114,7 +103,8 @@ impl<'j> Parser<'j> {
             if memchr::memchr(0, name).is_some() {
                 return Err(refused("a member's name contains U+0000, which BSON does not allow"));
             }
-            if depth == 0 && name.first() == Some(&b'_') && is_reserved(name) {
+            let is_reserved = || RESERVED.iter().any(|reserved| reserved.as_bytes() == name);
+            if depth == 0 && name.first() == Some(&b'_') && is_reserved() {
                 return Err(refused(format!(
                     "MongoDB or this driver reserves the member name `{}`; rename the member",
                     String::from_utf8_lossy(name)
@@ -122,7 +112,10 @@ impl<'j> Parser<'j> {
             }
             out.push(0);
             self.space();
-            self.expect(b':', "a `:` is missing")?;
+            if self.peek() != Some(b':') {
+                return Err(self.wrong("a `:` is missing"));
+            }
+            self.at += 1;
             self.space();
             let kind = self.value(out, depth + 1)?;
             out[at] = kind;
@@ -333,8 +326,4 @@ impl<'j> Parser<'j> {
         self.at += 4;
         Ok(code)
     }
-}
-
-fn is_reserved(name: &[u8]) -> bool {
-    RESERVED.iter().any(|reserved| reserved.as_bytes() == name)
 }

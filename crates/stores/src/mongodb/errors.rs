@@ -76,33 +76,8 @@ impl ServerError {
                 }
             }
             // Permissions, malformed or unknown requests, names, sizes, nesting, validation.
-            2
-            | 9
-            | 13
-            | 14
-            | 15
-            | 17
-            | 18
-            | 20
-            | 22
-            | 26
-            | 28
-            | 33
-            | 40
-            | 52..=57
-            | 66
-            | 72
-            | 73
-            | 121
-            | 166
-            | 263
-            | 303
-            | 10334
-            | 10335
-            | 16755
-            | 17280
-            | 17419
-            | 17420 => ErrorKind::Refused,
+            2 | 9 | 13 | 14 | 15 | 17 | 18 | 20 | 22 | 26 | 28 | 33 | 40 | 52 | 53 | 54 | 55 | 56 | 57 | 66 | 72
+            | 73 | 121 | 166 | 263 | 303 | 10334 | 10335 | 16755 | 17280 | 17419 | 17420 => ErrorKind::Refused,
             // The disk is full.
             14031 => ErrorKind::Failed,
             // It may have been done all the same.

@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::bson::doc;
 use storebench_engine::store::StoreError;
 
 use super::auth::Login;
-use super::bson::{self, Members};
+use super::bson::Members;
 use super::errors::{NO_SUCH_COMMAND, ServerError, is_ok};
 use super::srv;
 use super::wire::{self, Broken, Connection};
@@ -132,7 +133,7 @@ impl Finder {
         let mut waiting: VecDeque<Host> = self.seeds(left()).await?.into();
         let mut asked: Vec<Host> = Vec::new();
         let mut first_error = None;
-        let mut second_best = None;
+        let mut found = None;
         let mut reached = None;
         while let Some(host) = waiting.pop_front() {
             if asked.contains(&host) || asked.len() == MOST_NODES {
@@ -150,7 +151,8 @@ impl Finder {
                 }
             };
             if hello.fits(role) || self.direct {
-                return self.log_in(connection, hello, left()).await;
+                found = Some((connection, hello));
+                break;
             }
             if let Some(primary) = hello.primary.clone().filter(|_| role == Role::Primary) {
                 waiting.push_front(primary);
@@ -158,11 +160,15 @@ impl Finder {
             waiting.extend(hello.members.iter().cloned());
             reached.get_or_insert(host);
             if hello.writable && role == Role::Secondary {
-                second_best = Some((connection, hello));
+                // Unless there is a secondary.
+                found = Some((connection, hello));
             }
         }
-        if let Some((connection, hello)) = second_best {
-            return self.log_in(connection, hello, left()).await;
+        if let Some((mut connection, hello)) = found {
+            if let Some(login) = &self.login {
+                login.log_in(&mut connection, left()).await?;
+            }
+            return Ok((connection, hello));
         }
         Err(match (reached, first_error) {
             (Some(host), error) => StoreError::Unreachable(format!(
@@ -173,18 +179,6 @@ impl Finder {
             (None, Some(error)) => error,
             (None, None) => StoreError::BadUrl("the URL names no host".into()),
         })
-    }
-
-    async fn log_in(
-        &self,
-        mut connection: Connection,
-        hello: Hello,
-        within: Duration,
-    ) -> Result<(Connection, Hello), StoreError> {
-        if let Some(login) = &self.login {
-            login.log_in(&mut connection, within).await?;
-        }
-        Ok((connection, hello))
     }
 
     /// The hosts to start with.
@@ -214,17 +208,14 @@ impl Finder {
         let stream = connect(host, self.tls.as_ref(), within).await?;
         let within = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let mut connection = Connection::new(stream, host.clone());
-        let mut message = wire::message("admin", |out| {
-            bson::int32(out, "hello", 1);
-            bson::nested(out, bson::DOCUMENT, "client", |out| {
-                bson::nested(out, bson::DOCUMENT, "application", |out| bson::text(out, "name", &self.app_name));
-                bson::nested(out, bson::DOCUMENT, "driver", |out| {
-                    bson::text(out, "name", "storebench");
-                    bson::text(out, "version", env!("CARGO_PKG_VERSION"));
-                });
-                bson::nested(out, bson::DOCUMENT, "os", |out| bson::text(out, "type", std::env::consts::OS));
-            });
-        });
+        let hello = doc! {
+            "hello": 1,
+            "client": {
+                "application": { "name": &self.app_name },
+                "driver": { "name": "storebench", "version": env!("CARGO_PKG_VERSION") },
+                "os": { "type": std::env::consts::OS },
+            },
+        };
         let other = |what: String| {
             StoreError::Unreachable(format!(
                 "{host} was reached, but it does not speak MongoDB's protocol: {what}; check that the \
@@ -232,7 +223,7 @@ impl Finder {
                 if self.tls.is_some() { "" } else { ", and set tls=true if the server requires TLS" }
             ))
         };
-        let reply = match connection.call(&mut message, within).await {
+        let reply = match connection.call(&mut wire::message("admin", hello), within).await {
             Ok(reply) => Members::of(reply).map_err(|_| other("its answer is not a document".into()))?,
             Err(Broken::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
                 return Err(StoreError::Unreachable(format!(

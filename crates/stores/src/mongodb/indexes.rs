@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
+use ::bson::doc;
 use storebench_documents::json;
 use storebench_engine::store::{BuiltIndex, StoreError};
 
 use super::bson::{self, ARRAY, DOCUMENT, Members};
 use super::control::{ControlConnection, LONG, PATIENCE};
-use super::{encode, stats};
+use super::{encode, stats, wire};
+use crate::refusals::not_supported;
 
 /// Error codes for an index that the server does not accept: BadValue, FailedToParse, TypeMismatch, CannotCreateIndex,
 /// InvalidOptions, IndexOptionsConflict, IndexKeySpecsConflict, InvalidIndexSpecificationOption.
@@ -21,23 +23,22 @@ pub(super) async fn build(
     text: &str,
 ) -> Result<BuiltIndex, StoreError> {
     let mut index = Vec::new();
-    encode::members(text.as_bytes(), &mut index)
-        .map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
+    encode::members(text.as_bytes(), &mut index).map_err(not_supported)?;
     if json::members(json::member(text.as_bytes(), "key").unwrap_or_default()).next().is_none() {
         return Err(StoreError::NotSupported("an index is a table, such as { key = { city = 1 } }".into()));
     }
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "createIndexes", collection);
-        bson::nested(out, ARRAY, "indexes", |out| {
-            bson::nested(out, DOCUMENT, "0", |out| {
-                bson::text(out, "name", name);
-                out.extend_from_slice(&index);
-            });
+    let mut command = Vec::new();
+    bson::text(&mut command, "createIndexes", collection);
+    bson::nested(&mut command, ARRAY, "indexes", |out| {
+        bson::nested(out, DOCUMENT, "0", |out| {
+            bson::text(out, "name", name);
+            out.extend_from_slice(&index);
         });
-    };
+    });
+    let database = &control.target.database;
+    let mut message = wire::encoded_message(database, &command);
     let begun = Instant::now();
-    let database = control.target.database.clone();
-    let answer = control.ask(&database, LONG, command).await?;
+    let answer = control.send(&mut message, LONG).await?;
     let took = begun.elapsed();
     let doing = format!("build the index `{name}` of `{collection}`");
     let reply = answer.map_err(|told| match told.control(&control.place(), &doing) {
@@ -46,7 +47,7 @@ pub(super) async fn build(
     })?;
     let count = |name| Members::of(&reply).ok().and_then(|told| told.get(name)?.as_f64());
     let existed = count("numIndexesBefore").is_some() && count("numIndexesBefore") == count("numIndexesAfter");
-    let told = control.ask(&database, PATIENCE, |out| bson::text(out, "collStats", collection)).await?;
+    let told = control.ask(database, PATIENCE, doc! { "collStats": collection }).await?;
     let size = told.ok().and_then(|reply| stats::number(Members::of(&reply).ok()?, &["indexSizes", name]));
     Ok(BuiltIndex { took: (!existed).then_some(took), bytes: size.map(|bytes| bytes as u64) })
 }
@@ -61,18 +62,12 @@ pub(super) async fn drop(
     // Servers with this protocol that ignore the name find it by its key.
     let key = json::member(text.as_bytes(), "key").unwrap_or_default();
     let mut by_key = Vec::new();
+    bson::text(&mut by_key, "dropIndexes", collection);
     let encoded = encode::member("index", key, &mut by_key);
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "dropIndexes", collection);
-        out.extend_from_slice(&by_key);
-    };
-    let database = control.target.database.clone();
-    if encoded.is_ok() && control.ask(&database, LONG, command).await?.is_ok() {
+    let mut message = wire::encoded_message(&control.target.database, &by_key);
+    if encoded.is_ok() && control.send(&mut message, LONG).await?.is_ok() {
         return Ok(());
     }
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "dropIndexes", collection);
-        bson::text(out, "index", name);
-    };
+    let command = doc! { "dropIndexes": collection, "index": name };
     control.done(&format!("remove the index `{name}` of `{collection}`"), LONG, command).await.map(std::mem::drop)
 }

@@ -1,20 +1,21 @@
-//! What an operation does with each answer, until it is done. This module does no I/O.
+//! What an operation does with each answer, until it is done. [`Begin`](super::begin::Begin) builds its first message.
+//! This module does no I/O.
 
-use storebench_engine::store::{
-    BatchBuf, BulkWrite, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request, merge_patch,
-};
+use std::borrow::Cow;
+
+use storebench_engine::store::{Collected, ErrorKind, OpError, OpKind, OwnedReply, merge_patch};
 use storebench_study::workload::Body;
 
 use super::bson::{self, DOCUMENT, Members, Value};
 use super::bulk::{Bulk, count};
-use super::commands::{Builder, Collection, KeyKind, Tails, Which, members, range};
+use super::commands::{Builder, Collection, Tails, Which, members};
 use super::decode::{self, hex, same_type};
-use super::encode::{self, EXPIRY, REVISION};
+use super::encode::{EXPIRY, REVISION};
 use super::errors::{ServerError, is_ok};
-use super::patch::Changes;
 use super::wire::garbage;
-use crate::document::{CHANGED, EXISTS, nothing_written, prefix_end_text, wrong_collection};
-use crate::repeats::{Repeats, Rounds, Within};
+use crate::document::{CHANGED, EXISTS, nothing_written};
+use crate::refusals::refused;
+use crate::repeats::Repeats;
 
 /// How often a merge, append or prepend starts again because another client was quicker.
 const MOST_TRIES: u32 = 1_000;
@@ -33,13 +34,12 @@ pub(super) enum Step {
 /// An operation in progress.
 #[derive(Debug)]
 pub(super) struct Job {
-    kind: OpKind,
-    contents: bool,
-    plan: Plan,
+    pub(super) kind: OpKind,
+    pub(super) plan: Plan,
 }
 
 #[derive(Debug)]
-enum Plan {
+pub(super) enum Plan {
     /// One write.
     Write,
     /// A write at a revision, then perhaps a check whether the document exists.
@@ -47,7 +47,8 @@ enum Plan {
         key: String,
         looking: bool,
     },
-    Read,
+    /// Whether the contents are wanted.
+    Read(bool),
     Exists,
     Rows(Rows),
     Bulk(Bulk),
@@ -64,382 +65,33 @@ enum Plan {
     End,
 }
 
-#[derive(Debug)]
-struct Rows {
+#[derive(Debug, Default)]
+pub(super) struct Rows {
     /// Keys that were requested more than once: the server returns each once.
-    repeats: Repeats,
+    pub(super) repeats: Repeats,
     /// The requested field, and the type of its value.
-    field: Option<(String, u8)>,
+    pub(super) field: Option<(String, u8)>,
     /// Whether these are rows of a query of the study, which may have any form.
-    of_query: bool,
-    left: u32,
-    documents: u32,
-    bytes: u64,
-    rows: BatchBuf,
-    scratch: Vec<u8>,
+    pub(super) of_query: bool,
+    pub(super) left: u32,
+    pub(super) found: Collected,
+    pub(super) scratch: Vec<u8>,
 }
 
 /// Read, change, and write if no other client has written meanwhile.
 #[derive(Debug)]
-struct Rework {
-    key: String,
-    change: Change,
-    tries: u32,
-    writing: bool,
+pub(super) struct Rework {
+    pub(super) key: String,
+    pub(super) change: Change,
+    pub(super) tries: u32,
+    pub(super) writing: bool,
 }
 
 #[derive(Debug)]
-enum Change {
+pub(super) enum Change {
     Merge(serde_json::Value),
     Append(Vec<u8>),
     Prepend(Vec<u8>),
-}
-
-/// What an operation needs to begin.
-pub(super) struct Begin<'a> {
-    pub(super) builder: Builder<'a>,
-    pub(super) most_document_bytes: usize,
-    pub(super) most_message_bytes: usize,
-    pub(super) most_writes: usize,
-    /// The most updates in a message.
-    pub(super) most_updates: usize,
-    /// Draws a revision.
-    pub(super) draw: &'a mut dyn FnMut() -> i64,
-    /// Now, in ms since 1970.
-    pub(super) now_ms: i64,
-}
-
-impl Begin<'_> {
-    /// Builds the first message of an operation into the builder's buffer. Also returns how many further messages a
-    /// bulk was split into. Returns no job if the operation needs no request.
-    ///
-    /// # Errors
-    /// *Refused*, if the operation or its body does not fit the collection or the server's limits.
-    pub(super) fn begin(mut self, request: &Request<'_>) -> Result<(Option<Job>, usize), OpError> {
-        let collection = self.builder.collection;
-        let body_kind = collection.body;
-        let keys = self.builder.collection.keys;
-        let at = |key| Which { key, revision: None, upsert: false };
-        let mut splits = 0;
-        let plan = match request.op {
-            Op::CompareAndSwap { .. } | Op::Touch { .. } if collection.theirs => {
-                return Err(wrong_collection(
-                    "compare-and-swap and touch need members that only documents of Storebench's collections have",
-                ));
-            }
-            Op::Insert { key, body } => {
-                let revision = (self.draw)();
-                self.builder.insert(key, body, revision)?;
-                self.check_size()?;
-                Plan::Write
-            }
-            Op::Upsert { key, body } | Op::Replace { key, body } => {
-                let upsert = matches!(request.op, Op::Upsert { .. });
-                let revision = (self.draw)();
-                self.builder
-                    .replace(&Which { upsert, ..at(key) }, |out| members(out, collection, key, body, revision))?;
-                self.check_size()?;
-                Plan::Write
-            }
-            Op::CompareAndSwap { key, expected, body } => {
-                let Ok(expected) = expected.try_into().map(i64::from_le_bytes) else { return Err(CHANGED) };
-                let revision = (self.draw)();
-                let which = Which { revision: Some(expected), ..at(key) };
-                self.builder.replace(&which, |out| members(out, collection, key, body, revision))?;
-                self.check_size()?;
-                Plan::Swap { key: key.to_owned(), looking: false }
-            }
-            Op::Touch { key, expiry } => {
-                let lifetime = i64::try_from(expiry.as_millis()).unwrap_or(i64::MAX);
-                let revision = (self.draw)();
-                self.builder.touch(&at(key), self.now_ms.saturating_add(lifetime), revision)?;
-                Plan::Write
-            }
-            Op::Read { key } => {
-                self.builder.read(key, false)?;
-                Plan::Read
-            }
-            Op::Exists { key } => {
-                self.builder.read(key, true)?;
-                Plan::Exists
-            }
-            Op::Delete { key } => {
-                self.builder.delete(key)?;
-                Plan::Write
-            }
-            Op::Counter { key, delta, initial } => {
-                if body_kind != Body::Counter {
-                    return Err(wrong_collection("counter works on collections of counters only"));
-                }
-                let revision = (self.draw)();
-                self.builder.increment(key, delta, revision)?;
-                Plan::Counter { key: key.to_owned(), delta, initial, making: false }
-            }
-            Op::MergePatch { key, patch } => {
-                if body_kind != Body::Json {
-                    return Err(wrong_collection("merge works on collections of JSON only"));
-                }
-                let patch = serde_json::from_slice(patch)
-                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-                if collection.theirs {
-                    self.set(key, &patch)?;
-                    let plan = Plan::Write;
-                    return Ok((Some(Job { kind: request.op.kind(), contents: false, plan }), 0));
-                }
-                self.rework(key, Change::Merge(patch))?
-            }
-            Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
-                if body_kind != Body::Bytes {
-                    return Err(wrong_collection("append and prepend work on collections of bytes only"));
-                }
-                let append = matches!(request.op, Op::Append { .. });
-                let change = if append { Change::Append } else { Change::Prepend };
-                self.rework(key, change(bytes.to_vec()))?
-            }
-            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
-                match query(&mut self.builder, &request.op, false)? {
-                    Some(rows) => Plan::Rows(rows),
-                    None => return Ok((None, 0)),
-                }
-            }
-            Op::BulkRead { keys: asked } => {
-                if asked.is_empty() {
-                    return Ok((None, 0));
-                }
-                let limit = u32::try_from(asked.len()).unwrap_or(u32::MAX);
-                self.builder.find(false, limit, |out| {
-                    in_keys(out, asked.iter().map(|(key, _)| key), keys);
-                    Ok(())
-                })?;
-                self.check_size()?;
-                let repeats = Repeats::of((0..asked.len()).filter_map(|i| Some(asked.get(i)?.0)));
-                Plan::Rows(Rows { repeats, ..Rows::new(None, limit) })
-            }
-            Op::BulkDelete { keys: asked } => {
-                if asked.is_empty() {
-                    return Ok((None, 0));
-                }
-                let at = self.builder.bulk("delete", "deletes");
-                let document = bson::begin(self.builder.out);
-                bson::nested(self.builder.out, DOCUMENT, "q", |out| {
-                    in_keys(out, asked.iter().map(|(key, _)| key), keys);
-                });
-                bson::int32(self.builder.out, "limit", 0);
-                bson::end(self.builder.out, document);
-                super::wire::end_sequence(self.builder.out, at);
-                super::wire::end(self.builder.out);
-                self.check_size()?;
-                Plan::Delete
-            }
-            Op::BulkWrite { kind, items } => {
-                let bulk = self.bulk_write(kind, items)?;
-                splits = bulk.cuts;
-                if bulk.items.is_empty() {
-                    // No item can be sent.
-                    let job = Job { kind: request.op.kind(), contents: false, plan: Plan::Bulk(bulk) };
-                    return Ok((Some(job), 0));
-                }
-                Plan::Bulk(bulk)
-            }
-            Op::Query { text, .. } => {
-                self.builder.ask(text)?;
-                self.check_size()?;
-                Plan::Rows(Rows { of_query: true, ..Rows::new(None, u32::MAX) })
-            }
-            Op::View { .. } | Op::Transaction { .. } => return Err(OpError::unsupported()),
-        };
-        Ok((Some(Job { kind: request.op.kind(), contents: request.contents, plan }), splits))
-    }
-
-    /// Refuses a message that is too large for the server, before it is sent.
-    fn check_size(&self) -> Result<(), OpError> {
-        // A command may be 16 KiB longer than the document in it. Within that margin the server decides.
-        if self.builder.out.len() <= self.most_document_bytes + (16 << 10) {
-            Ok(())
-        } else {
-            Err(too_large(self.builder.out.len(), self.most_document_bytes))
-        }
-    }
-
-    /// Merges by setting and removing members. Unchanged members keep their types, including those that JSON lacks.
-    fn set(&mut self, key: &str, patch: &serde_json::Value) -> Result<(), OpError> {
-        let changes = Changes::of(patch)?;
-        self.builder.replace(&Which { key, revision: None, upsert: false }, |out| changes.write(out))?;
-        self.check_size()
-    }
-
-    fn rework(&mut self, key: &str, change: Change) -> Result<Plan, OpError> {
-        self.builder.read(key, false)?;
-        Ok(Plan::Rework(Rework { key: key.to_owned(), change, tries: 0, writing: false }))
-    }
-
-    /// Fills messages with items. Starts a new message if the next item would exceed a limit, or if the current message
-    /// already has its key: a server processes the items of a message in any order.
-    fn bulk_write(&mut self, kind: BulkWrite, items: storebench_engine::store::Batch<'_>) -> Result<Bulk, OpError> {
-        let (name, sequence) = match kind {
-            BulkWrite::Insert => ("insert", "documents"),
-            BulkWrite::Upsert => ("update", "updates"),
-        };
-        let collection = self.builder.collection;
-        let mut bulk = Bulk::default();
-        let mut chunks: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
-        let most = match kind {
-            BulkWrite::Insert => self.most_writes,
-            BulkWrite::Upsert => self.most_updates,
-        };
-        let mut numbers = Vec::with_capacity(items.len().min(most));
-        let mut rounds = Rounds::default();
-        rounds.arrange(items, Within::Given);
-        let mut ends = rounds.ends.iter().copied().peekable();
-        let mut new_round = false;
-        let mut at = self.builder.bulk(name, sequence);
-        let head = self.builder.out.len();
-        for (place, number) in rounds.order.iter().enumerate() {
-            let number = *number as usize;
-            let Some((key, body)) = items.get(number) else { continue };
-            new_round |= ends.next_if_eq(&place).is_some();
-            let out = &mut *self.builder.out;
-            let begun = out.len();
-            let revision = (self.draw)();
-            let mut fill = || {
-                let document = bson::begin(out);
-                match kind {
-                    BulkWrite::Insert => {
-                        members(out, collection, key, body, revision)?;
-                    }
-                    BulkWrite::Upsert => {
-                        let which = Which { key, revision: None, upsert: true };
-                        super::commands::select(out, &which, collection.keys);
-                        bson::head(out, DOCUMENT, "u");
-                        let inner = bson::begin(out);
-                        members(out, collection, key, body, revision)?;
-                        bson::end(out, inner);
-                        bson::boolean(out, "upsert", true);
-                    }
-                }
-                bson::end(out, document);
-                let bytes = out.len() - begun;
-                if bytes > self.most_document_bytes { Err(too_large(bytes, self.most_document_bytes)) } else { Ok(()) }
-            };
-            if let Err(error) = fill() {
-                self.builder.out.truncate(begun);
-                bulk.rejects.push(Reject { item: number, error });
-                continue;
-            }
-            let full = self.builder.out.len() > self.most_message_bytes || numbers.len() == most;
-            bulk.cuts += usize::from(full);
-            if full || (std::mem::take(&mut new_round) && !numbers.is_empty()) {
-                let item = self.builder.out.split_off(begun);
-                self.close(at);
-                let full = std::mem::replace(self.builder.out, Vec::with_capacity(item.len() + head));
-                chunks.push((full, std::mem::take(&mut numbers)));
-                at = self.builder.bulk(name, sequence);
-                self.builder.out.extend_from_slice(&item);
-            }
-            numbers.push(u32::try_from(number).unwrap_or(u32::MAX));
-        }
-        self.close(at);
-        if !chunks.is_empty() {
-            chunks.push((std::mem::take(self.builder.out), std::mem::take(&mut numbers)));
-            chunks.reverse();
-            if let Some((first, items)) = chunks.pop() {
-                *self.builder.out = first;
-                numbers = items;
-            }
-        }
-        bulk.later = chunks;
-        bulk.items = numbers;
-        Ok(bulk)
-    }
-
-    fn close(&mut self, at: usize) {
-        super::wire::end_sequence(self.builder.out, at);
-        super::wire::end(self.builder.out);
-    }
-}
-
-fn too_large(bytes: usize, most: usize) -> OpError {
-    OpError::new(
-        ErrorKind::Refused,
-        format!("{bytes} bytes exceed the server's limit of {most} for one document; make the document smaller"),
-    )
-}
-
-fn in_keys<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k str>, kind: KeyKind) {
-    bson::nested(out, DOCUMENT, encode::KEY, |out| {
-        bson::nested(out, bson::ARRAY, "$in", |out| {
-            let mut digits = itoa::Buffer::new();
-            for (number, key) in keys.enumerate() {
-                super::commands::key(out, digits.format(number), key, kind);
-            }
-        });
-    });
-}
-
-/// Builds the `explain` of a page, prefix or scan. Returns false if the query can find nothing.
-pub(super) fn query_message(builder: &mut Builder<'_>, op: &Op<'_>) -> Result<bool, OpError> {
-    query(builder, op, true).map(|rows| rows.is_some())
-}
-
-fn query(builder: &mut Builder<'_>, op: &Op<'_>, explain: bool) -> Result<Option<Rows>, OpError> {
-    let keys = builder.collection.keys;
-    let mut send = |sorted, limit, filter: &mut dyn FnMut(&mut Vec<u8>) -> Result<(), OpError>| {
-        if explain { builder.explain(sorted, limit, filter) } else { builder.find(sorted, limit, filter) }
-    };
-    let none = match *op {
-        Op::Page { limit, .. } | Op::Prefix { limit, .. } | Op::Scan { limit, .. } => limit == 0,
-        _ => true,
-    };
-    if none {
-        return Ok(None);
-    }
-    let rows = match *op {
-        Op::Page { field, value, limit } => {
-            let mut kind = bson::NULL;
-            send(false, limit, &mut |out| {
-                let at = out.len();
-                kind = encode::member(field, value.as_bytes(), out)?;
-                match kind {
-                    // Equality with null would also find documents without the field.
-                    bson::NULL => {
-                        out.truncate(at);
-                        bson::nested(out, DOCUMENT, field, |out| bson::int32(out, "$type", i32::from(bson::NULL)));
-                        Ok(())
-                    }
-                    DOCUMENT | bson::ARRAY => {
-                        Err(wrong_collection("the value of a page must be text, a number, true, false or null"))
-                    }
-                    _ => Ok(()),
-                }
-            })?;
-            Rows::new(Some((field.to_owned(), kind)), limit)
-        }
-        Op::Prefix { prefix, limit } => {
-            let end = prefix_end_text(prefix);
-            send(true, limit, &mut |out| {
-                range(out, prefix, end.as_deref(), keys);
-                Ok(())
-            })?;
-            Rows::new(None, limit)
-        }
-        Op::Scan { start, end, limit } => {
-            send(true, limit, &mut |out| {
-                range(out, start, end, keys);
-                Ok(())
-            })?;
-            Rows::new(None, limit)
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(rows))
-}
-
-impl Rows {
-    fn new(field: Option<(String, u8)>, limit: u32) -> Self {
-        let repeats = Repeats::default();
-        let (rows, scratch) = (BatchBuf::new(), Vec::new());
-        Self { repeats, field, of_query: false, left: limit, documents: 0, bytes: 0, rows, scratch }
-    }
 }
 
 impl Job {
@@ -450,7 +102,7 @@ impl Job {
 
     /// The end of a transaction.
     pub(super) fn ending() -> Self {
-        Self { kind: OpKind::Transaction, contents: false, plan: Plan::End }
+        Self { kind: OpKind::Transaction, plan: Plan::End }
     }
 
     /// The kind of operation that fails if the connection breaks now or the server reports an error. While a job only
@@ -491,12 +143,15 @@ impl Job {
         if let Some(concern) = reply.get("writeConcernError").and_then(|value| value.members()) {
             let told = ServerError::of(concern);
             let result = match &mut self.plan {
-                Plan::Bulk(bulk) => bulk.unacknowledged(reply, kind, told.unacknowledged()),
+                Plan::Bulk(bulk) => {
+                    let own = bulk.rejected(reply, kind).unwrap_or_default();
+                    bulk.end(told.unacknowledged(), own)
+                }
                 _ => Err(told.unacknowledged()),
             };
             return Step::Done { result, elsewhere: told.is_elsewhere() };
         }
-        let mut builder = Builder { out, collection, tails };
+        let mut builder = Builder { out, collection, tails, explains: false };
         match self.go_on(reply, &mut builder, draw) {
             Ok(Some(reply)) => done(Ok(reply)),
             Ok(None) => Step::Again,
@@ -508,7 +163,7 @@ impl Job {
     /// its earlier messages.
     pub(super) fn broken_off(&mut self, error: OpError) -> Result<OwnedReply, OpError> {
         match &mut self.plan {
-            Plan::Bulk(bulk) => bulk.broken_off(error),
+            Plan::Bulk(bulk) => bulk.end(error, Vec::new()),
             _ => Err(error),
         }
     }
@@ -542,8 +197,8 @@ impl Job {
                 let found = batch(reply, kind)?.1.next().is_some();
                 Ok(Some(OwnedReply::documents(u32::from(found))))
             }
-            Plan::Read => read(reply, kind, builder.collection.body, self.contents).map(Some),
-            Plan::Rows(rows) => rows.take(reply, kind, builder, self.contents),
+            Plan::Read(contents) => read(reply, kind, builder.collection.body, *contents).map(Some),
+            Plan::Rows(rows) => rows.take(reply, kind, builder),
             Plan::Bulk(bulk) => bulk.take(reply, kind, builder),
             Plan::Counter { key, delta, initial, making } => {
                 if *making {
@@ -612,7 +267,7 @@ fn read(reply: Members<'_>, kind: OpKind, body: Body, contents: bool) -> Result<
 }
 
 /// A key as text: a string as it is, an object id as digits, or an integer.
-pub(super) fn key_text(value: Value<'_>) -> Option<std::borrow::Cow<'_, str>> {
+pub(super) fn key_text(value: Value<'_>) -> Option<Cow<'_, str>> {
     if let Some(text) = value.as_str() {
         return Some(text.into());
     }
@@ -628,7 +283,6 @@ impl Rows {
         reply: Members<'_>,
         kind: OpKind,
         builder: &mut Builder<'_>,
-        contents: bool,
     ) -> Result<Option<OwnedReply>, OpError> {
         let (cursor, documents) = batch(reply, kind)?;
         let field = self.field.as_ref().map(|(name, _)| name.as_str());
@@ -639,11 +293,7 @@ impl Rows {
             if self.of_query {
                 let row = Value { kind: DOCUMENT, bytes: document };
                 decode::write(row, &mut self.scratch, 0).map_err(|_| garbage(kind, "a damaged document"))?;
-                if contents {
-                    self.rows.push("", &self.scratch);
-                }
-                self.documents += 1;
-                self.bytes += self.scratch.len() as u64;
+                self.found.add("", &self.scratch);
                 continue;
             }
             let found = decode::document(document, builder.collection.body, field, &mut self.scratch)
@@ -653,28 +303,20 @@ impl Rows {
             if !fits {
                 continue;
             }
-            let mut times = 1;
-            if contents || !self.repeats.is_empty() {
-                let key = found.key.and_then(key_text).ok_or_else(|| {
+            let mut key = Cow::Borrowed("");
+            if self.found.contents() || !self.repeats.is_empty() {
+                key = found.key.and_then(key_text).ok_or_else(|| {
                     OpError::new(ErrorKind::Failed, "a document's key is neither text, an object id nor an integer")
                 })?;
-                times += self.repeats.more(&key);
-                if contents {
-                    (0..times).for_each(|_| self.rows.push(&key, &self.scratch));
-                }
             }
-            self.documents += times;
-            self.bytes += self.scratch.len() as u64 * u64::from(times);
+            for _ in 0..=self.repeats.more(&key) {
+                self.found.add(&key, &self.scratch);
+            }
         }
         if cursor != 0 && self.left > 0 {
-            builder.more(cursor);
-            return Ok(None);
+            return builder.more(cursor).map(|()| None);
         }
-        Ok(Some(if contents {
-            OwnedReply::documents(0).rows(std::mem::take(&mut self.rows))
-        } else {
-            OwnedReply::documents(self.documents).bytes(self.bytes)
-        }))
+        Ok(Some(std::mem::take(&mut self.found).into_reply()))
     }
 }
 
@@ -705,9 +347,9 @@ impl Rework {
         let damaged = || OpError::new(ErrorKind::Failed, "the stored document cannot be decoded");
         let mut body = Vec::new();
         let found = decode::document(stored, builder.collection.body, None, &mut body).map_err(|_| damaged())?;
-        let revision = found.revision.ok_or_else(|| {
-            OpError::new(ErrorKind::Refused, "another program wrote this document, so it has no revision to compare")
-        })?;
+        let revision = found
+            .revision
+            .ok_or_else(|| refused("another program wrote this document, so it has no revision to compare"))?;
         self.writing = true;
         let which = Which { key: &self.key, revision: Some(revision), upsert: false };
         let parts = match &self.change {

@@ -30,9 +30,10 @@
 //! The figures of the load include converting JSON to BSON, with the crate through `bson::Document`, as its users do.
 //!
 //! So this driver implements messages, login and the choice of node itself. `hickory-resolver` resolves `mongodb+srv`
-//! names, and the tests compare our BSON with that of the official `bson` crate.
+//! names. Control calls write their commands with the official `bson` crate. The tests compare our BSON with its.
 
 mod auth;
+mod begin;
 mod bson;
 mod bulk;
 mod commands;
@@ -60,19 +61,21 @@ mod wire;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use ::bson::spec::BinarySubtype;
+use ::bson::{Binary, Document, doc};
 use storebench_engine::store::{
     Acknowledged, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
-    Explanation, Holdings, Layout, Op, OpError, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime,
-    SAMPLES_A_RANGE, SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
+    Explanation, Holdings, Layout, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE,
+    SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
+use crate::connection::Ready;
 use crate::net::{self, Control, Memo};
+use crate::refusals::{not_supported, refused_by_server};
 use crate::registry::Options;
-use bson::{ARRAY, DOCUMENT};
 use commands::{Builder, Collection, KeyKind, Tails};
-use control::{ControlConnection, Dialect, LONG, PATIENCE};
-use errors::ServerError;
+use control::{ControlConnection, LONG, PATIENCE};
 use finder::{Deployment, Role};
 use node::NodeConnections;
 pub(crate) use session::MongoSession;
@@ -89,7 +92,7 @@ pub(crate) struct MongoStore {
     target: Arc<Target>,
     control: Control,
     seen: Memo<Seen>,
-    ready: Memo<Ready>,
+    ready: Memo<Ready<Collection>>,
     orphans: Arc<Orphans>,
 }
 
@@ -98,17 +101,10 @@ pub(crate) struct MongoStore {
 struct Seen {
     deployment: Deployment,
     version: String,
-    dialect: Dialect,
+    is_ferretdb_1: bool,
 }
 
-/// The result of `prepare`.
-#[derive(Debug, Clone)]
-struct Ready {
-    collections: Vec<Collection>,
-    read_only: bool,
-}
-
-impl Ready {
+impl Ready<Collection> {
     /// Whether another program's collections are written to.
     fn writes_theirs(&self) -> bool {
         !self.read_only && self.collections.iter().any(|collection| collection.theirs)
@@ -127,7 +123,7 @@ impl MongoStore {
         })
     }
 
-    fn ready(&self) -> Result<Ready, StoreError> {
+    fn ready(&self) -> Result<Ready<Collection>, StoreError> {
         self.ready.prepared(&self.target.shown)
     }
 
@@ -150,22 +146,17 @@ impl MongoStore {
         (text, values): (&str, Batch<'_>),
         explains: bool,
     ) -> Result<Vec<u8>, StoreError> {
-        let refused = |error: OpError| StoreError::NotSupported(error.message.into_owned());
         let collection = self.collection(collection)?;
         let mut command = Vec::new();
-        study_queries::template(text, values).map_err(refused)?.write(values, &mut command);
+        study_queries::template(text, values).map_err(not_supported)?.write(values, &mut command);
         let command = String::from_utf8(command).map_err(|e| StoreError::NotSupported(e.to_string()))?;
         let mut message = Vec::new();
-        let mut builder = Builder { out: &mut message, collection: &collection, tails: &Tails::default() };
-        let built = if explains { builder.explain_asked(&command) } else { builder.ask(&command) };
-        built.map_err(refused)?;
+        let tails = &Tails::default();
+        let mut builder = Builder { out: &mut message, collection: &collection, tails, explains };
+        builder.ask(&command).map_err(not_supported)?;
         self.with_control(async |control| {
-            let place = control.place();
             let answer = control.send(&mut message, PATIENCE).await?;
-            let reply = answer.map_err(|told| match told.control(&place, "try a query") {
-                StoreError::Failed(why) => StoreError::NotSupported(why),
-                other => other,
-            })?;
+            let reply = answer.map_err(|told| refused_by_server(told.control(&control.place(), "try a query")))?;
             control.close_cursor(&collection.database, &reply).await;
             Ok(reply)
         })
@@ -178,30 +169,23 @@ impl MongoStore {
             return;
         }
         let Ok(mut control) = self.control().await else { return };
-        let kill = |out: &mut Vec<u8>| {
-            bson::nested(out, ARRAY, "killSessions", |out| {
-                let mut digits = itoa::Buffer::new();
-                for (number, session) in orphans.iter().enumerate() {
-                    bson::nested(out, DOCUMENT, digits.format(number), |out| bson::uuid(out, "id", *session));
-                }
-            });
-        };
-        let _ = control.ask("admin", PATIENCE, kill).await;
+        let session = |id: [u8; 16]| doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: id.to_vec() } };
+        let sessions: Vec<Document> = orphans.into_iter().map(session).collect();
+        let _ = control.ask("admin", PATIENCE, doc! { "killSessions": sessions }).await;
     }
 
-    /// The server's dialect, as far as it was asked.
-    fn dialect(&self) -> Dialect {
-        self.seen.get().map(|seen| seen.dialect).unwrap_or_default()
+    fn is_ferretdb_1(&self) -> bool {
+        self.seen.get().is_some_and(|seen| seen.is_ferretdb_1)
     }
 
     /// Connects for control calls, and remembers what the server reports about itself.
     async fn control(&self) -> Result<ControlConnection<'_>, StoreError> {
         let mut control = ControlConnection::open(&self.target).await?;
         if self.seen.get().is_none() {
-            let (version, dialect) = control.version().await?;
-            self.seen.set(Seen { deployment: control.hello.deployment, version, dialect });
+            let (version, is_ferretdb_1) = control.version().await?;
+            self.seen.set(Seen { deployment: control.hello.deployment, version, is_ferretdb_1 });
         }
-        control.dialect = self.dialect();
+        control.is_ferretdb_1 = self.is_ferretdb_1();
         Ok(control)
     }
 }
@@ -216,11 +200,7 @@ fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)>
         ),
         (Durability::FSYNC, "w: 1, j: true: synced to the journal"),
     ];
-    let members = match deployment {
-        Some(Deployment::Single) => 1,
-        Some(Deployment::ReplicaSet(members)) => members.min(MOST_VOTERS),
-        Some(Deployment::Sharded) | None => USUAL_MEMBERS,
-    };
+    let members = members(deployment);
     let levels = |guarantees: &mut Vec<_>, acknowledged_by, nodes: u32, none, journal| {
         guarantees.push((Durability { acknowledged_by, persisted: Persisted::None, on: 0 }, none));
         for on in 1..=nodes {
@@ -241,12 +221,19 @@ fn guarantees(deployment: Option<Deployment>) -> Vec<(Durability, &'static str)>
 /// The implicit default write concern, w: majority, with its journal; one server alone acknowledges from memory:
 /// <https://www.mongodb.com/docs/manual/reference/write-concern/#implicit-default-write-concern>.
 fn as_shipped(deployment: Option<Deployment>) -> Durability {
-    let members = match deployment {
-        Some(Deployment::Single) => return Durability::MEMORY,
+    if deployment == Some(Deployment::Single) {
+        return Durability::MEMORY;
+    }
+    Durability { acknowledged_by: Acknowledged::Majority, persisted: Persisted::Disk, on: members(deployment) / 2 + 1 }
+}
+
+/// The number of nodes that hold the data.
+fn members(deployment: Option<Deployment>) -> u32 {
+    match deployment {
+        Some(Deployment::Single) => 1,
         Some(Deployment::ReplicaSet(members)) => members.min(MOST_VOTERS),
         Some(Deployment::Sharded) | None => USUAL_MEMBERS,
-    };
-    Durability { acknowledged_by: Acknowledged::Majority, persisted: Persisted::Disk, on: members / 2 + 1 }
+    }
 }
 
 impl Store for MongoStore {
@@ -259,7 +246,7 @@ impl Store for MongoStore {
 
     fn capabilities(&self) -> Capabilities {
         let theirs = self.ready().is_ok_and(|ready| ready.writes_theirs());
-        let ferret = self.dialect() == Dialect::FerretDb1;
+        let ferret = self.is_ferretdb_1();
         let support = |kind| match kind {
             OpKind::CompareAndSwap | OpKind::Counter | OpKind::MergePatch | OpKind::Append | OpKind::Prepend
                 if ferret =>
@@ -373,7 +360,8 @@ impl Store for MongoStore {
                 return namespace::readable(&mut control, layout, how == Prepare::WriteExisting).await;
             }
             prepare(&mut control, layout, how).await?;
-            Ok(namespace::prepared(&control, layout))
+            let ours = |collection| namespace::ours(collection, &self.target.database);
+            Ok(layout.collections.iter().map(ours).collect())
         })?;
         self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
         Ok(())
@@ -407,7 +395,7 @@ impl Store for MongoStore {
             tails,
             read_only: ready.read_only,
             transactions: deployment != Deployment::Single,
-            dialect: self.dialect(),
+            is_ferretdb_1: self.is_ferretdb_1(),
             orphans: Arc::clone(&self.orphans),
         };
         self.end_orphans().await;
@@ -431,11 +419,8 @@ impl Store for MongoStore {
         }
         self.with_control(async |control| {
             for collection in &ready.collections {
-                let command = |out: &mut Vec<u8>| {
-                    bson::text(out, "compact", &collection.name);
-                    // Since 4.4, `compact` blocks no reads or writes. Without `force`, a primary refuses it.
-                    bson::boolean(out, "force", true);
-                };
+                // Since 4.4, `compact` blocks no reads or writes. Without `force`, a primary refuses it.
+                let command = doc! { "compact": &collection.name, "force": true };
                 control.done(&format!("compact `{}`", collection.name), LONG, command).await?;
             }
             Ok(())
@@ -482,13 +467,15 @@ impl Store for MongoStore {
         }
         let collection = self.collection(request.collection)?;
         let mut message = Vec::new();
-        let mut builder = Builder { out: &mut message, collection: &collection, tails: &Tails::default() };
-        if !job::query_message(&mut builder, &request.op).map_err(|error| StoreError::BadUrl(error.to_string()))? {
+        let tails = &Tails::default();
+        let mut builder = Builder { out: &mut message, collection: &collection, tails, explains: true };
+        let built = begin::query(&mut builder, &request.op).map_err(|error| StoreError::BadUrl(error.to_string()))?;
+        if built.is_none() {
             return Ok(None);
         }
         self.with_control(async |control| {
-            let refused = |told: ServerError, place: String| told.control(&place, "explain the query");
-            let reply = control.send(&mut message, PATIENCE).await?.map_err(|told| refused(told, control.place()))?;
+            let answer = control.send(&mut message, PATIENCE).await?;
+            let reply = answer.map_err(|told| told.control(&control.place(), "explain the query"))?;
             stats::explanation(&reply).map(Some)
         })
     }

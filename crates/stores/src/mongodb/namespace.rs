@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use ::bson::{Bson, Document, doc};
 use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, several,
 };
 use storebench_study::workload::Body;
 
-use super::bson::{self, ARRAY, DOCUMENT, Members};
+use super::bson::{self, Members};
 use super::commands::{Collection, KeyKind};
-use super::control::{ControlConnection, Dialect, LONG, PATIENCE};
+use super::control::{ControlConnection, LONG, PATIENCE};
 use super::encode::{EXPIRY, KEY};
 use crate::net;
 
@@ -55,7 +56,7 @@ impl Site for ControlConnection<'_> {
     async fn look(&mut self) -> Result<Holdings, StoreError> {
         let mut found = Holdings::default();
         for _ in 0..LOOKS {
-            let names = list(self, &self.target.database.clone()).await?;
+            let names = list(self, &self.target.database).await?;
             let listed = names.iter().any(|name| name == MARKER);
             found = self.found(names, listed).await?;
             if found.made.is_some() == listed {
@@ -76,18 +77,16 @@ impl Site for ControlConnection<'_> {
         }
         for planned in &wanted.collections {
             let name = planned.name();
-            // Create first, then mark: a collection that a crash leaves unmarked is not taken for ours, and not
-            // dropped.
-            if planned.is_new() && make(self, name).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
+            let mut outcome = SiteOutcome::Done;
+            if let Some(before) = planned.before.as_deref().filter(|_| planned.marks()) {
+                outcome = change_mark(self, &Marked::new(name, before), Some(&planned.mark)).await?;
+            } else if planned.is_new() {
+                // Create first, then mark: a collection that a crash leaves unmarked is not taken for ours, and not
+                // dropped.
+                outcome = make(self, name, &planned.mark).await?;
             }
-            if planned.is_new() && mark(self, name, &planned.mark).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
-            }
-            if let Some(before) = planned.before.as_deref().filter(|_| planned.marks())
-                && change_mark(self, &Marked::new(name, before), Some(&planned.mark)).await? == SiteOutcome::Changed
-            {
-                return Ok(SiteOutcome::Changed);
+            if outcome == SiteOutcome::Changed {
+                return Ok(outcome);
             }
             make_indexes(self, planned.layout, planned.is_new()).await?;
         }
@@ -172,14 +171,11 @@ impl ControlConnection<'_> {
 
     /// The holdings, from the names of the collections and, if it exists, the marker.
     async fn found(&mut self, names: Vec<String>, marker: bool) -> Result<Holdings, StoreError> {
-        let database = self.target.database.clone();
+        let database = &self.target.database;
         let mut found = Holdings::default();
         if marker {
-            let command = |out: &mut Vec<u8>| {
-                bson::text(out, "find", MARKER);
-                bson::nested(out, DOCUMENT, "filter", |_| {});
-            };
-            for record in self.all(&database, "read Storebench's marker", command).await? {
+            let command = doc! { "find": MARKER, "filter": {} };
+            for record in self.all(database, "read Storebench's marker", command).await? {
                 let record = Members::of(&record).ok();
                 let text = |name| record.and_then(|r| r.get(name)).and_then(|value| value.as_str());
                 match (text(KEY), text("made")) {
@@ -207,12 +203,8 @@ impl ControlConnection<'_> {
     }
 }
 
-/// The layout's collections as operations need them, once they exist.
-pub(super) fn prepared(control: &ControlConnection<'_>, layout: &Layout) -> Vec<Collection> {
-    layout.collections.iter().map(|collection| ours(collection, &control.target.database)).collect()
-}
-
-fn ours(layout: &CollectionLayout, database: &str) -> Collection {
+/// A collection that Storebench has made, as operations need it.
+pub(super) fn ours(layout: &CollectionLayout, database: &str) -> Collection {
     Collection {
         name: layout.name.clone(),
         database: database.to_owned(),
@@ -225,28 +217,25 @@ fn ours(layout: &CollectionLayout, database: &str) -> Collection {
 
 /// The collections and views of a database, sorted, without MongoDB's own.
 async fn list(control: &mut ControlConnection<'_>, database: &str) -> Result<Vec<String>, StoreError> {
-    let command = |out: &mut Vec<u8>| {
-        bson::int32(out, "listCollections", 1);
-        bson::boolean(out, "nameOnly", true);
-    };
+    let command = doc! { "listCollections": 1, "nameOnly": true };
     let found = control.all(database, "list the collections", command).await?;
-    let name = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
-    let mut names: Vec<String> = found.iter().filter_map(name).filter(|name| !name.starts_with("system.")).collect();
+    let names = found.iter().filter_map(|collection| name_of(collection)).filter(|name| !name.starts_with("system."));
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort_unstable();
     Ok(names)
 }
 
+/// The name of a collection or an index in a list.
+fn name_of(document: &[u8]) -> Option<&str> {
+    Members::of(document).ok()?.get("name")?.as_str()
+}
+
 /// Adds a mark, unless one with that name exists.
 async fn mark(control: &mut ControlConnection<'_>, name: &str, made: &str) -> Result<SiteOutcome, StoreError> {
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "insert", MARKER);
-        bson::nested(out, ARRAY, "documents", |out| {
-            bson::nested(out, DOCUMENT, "0", |out| {
-                bson::text(out, KEY, name);
-                bson::text(out, "made", made);
-            });
-        });
-        majority(out);
+    let command = doc! {
+        "insert": MARKER,
+        "documents": [{ KEY: name, "made": made }],
+        "writeConcern": majority(),
     };
     let Err(error) = control.done("write Storebench's marker", PATIENCE, command).await else {
         return Ok(SiteOutcome::Done);
@@ -262,43 +251,27 @@ async fn change_mark(
     found: &Marked,
     mark: Option<&str>,
 ) -> Result<SiteOutcome, StoreError> {
-    let (verb, list) = if mark.is_some() { ("update", "updates") } else { ("delete", "deletes") };
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, verb, MARKER);
-        bson::nested(out, ARRAY, list, |out| {
-            bson::nested(out, DOCUMENT, "0", |out| {
-                bson::nested(out, DOCUMENT, "q", |out| {
-                    bson::text(out, KEY, &found.name);
-                    bson::text(out, "made", &found.mark);
-                });
-                match mark {
-                    Some(mark) => bson::nested(out, DOCUMENT, "u", |out| {
-                        bson::nested(out, DOCUMENT, "$set", |out| bson::text(out, "made", mark));
-                    }),
-                    None => bson::int32(out, "limit", 1),
-                }
-            });
-        });
-        majority(out);
+    let query = doc! { KEY: &found.name, "made": &found.mark };
+    let mut command = match mark {
+        Some(mark) => doc! { "update": MARKER, "updates": [{ "q": query, "u": { "$set": { "made": mark } } }] },
+        None => doc! { "delete": MARKER, "deletes": [{ "q": query, "limit": 1 }] },
     };
+    command.insert("writeConcern", majority());
     let reply = control.done("write Storebench's marker", PATIENCE, command).await?;
     let met = Members::of(&reply).ok().and_then(|reply| reply.get("n")?.as_i64());
     Ok(if met == Some(1) { SiteOutcome::Done } else { SiteOutcome::Changed })
 }
 
 /// An election must not undo changes to the marker or to the list of collections.
-fn majority(out: &mut Vec<u8>) {
-    bson::nested(out, DOCUMENT, "writeConcern", |out| bson::text(out, "w", "majority"));
+fn majority() -> Document {
+    doc! { "w": "majority" }
 }
 
-async fn make(control: &mut ControlConnection<'_>, name: &str) -> Result<SiteOutcome, StoreError> {
-    let target = control.target;
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "create", name);
-        majority(out);
-    };
-    match control.ask(&target.database, PATIENCE, command).await? {
-        Ok(_) => Ok(SiteOutcome::Done),
+/// Creates and marks a collection.
+async fn make(control: &mut ControlConnection<'_>, name: &str, made: &str) -> Result<SiteOutcome, StoreError> {
+    let command = doc! { "create": name, "writeConcern": majority() };
+    match control.ask(&control.target.database, PATIENCE, command).await? {
+        Ok(_) => mark(control, name, made).await,
         Err(told) if told.code == NAMESPACE_EXISTS => Ok(SiteOutcome::Changed),
         Err(told) => Err(told.control(&control.place(), &format!("create the collection `{name}`"))),
     }
@@ -312,45 +285,26 @@ async fn make_indexes(
 ) -> Result<(), StoreError> {
     const EXPIRES: &str = "storebench_expiry";
     let name = &collection.name;
-    // Name, fields, and whether it lets documents expire.
-    let mut wanted: Vec<(String, Vec<&str>, bool)> = Vec::new();
-    if collection.uses.expiry && control.dialect != Dialect::FerretDb1 {
-        wanted.push((EXPIRES.to_owned(), vec![EXPIRY], true));
+    let mut wanted = Vec::new();
+    if collection.uses.expiry && !control.is_ferretdb_1 {
+        // Sparse: documents without an expiry have no entry in it and cost nothing.
+        wanted.push(doc! { "key": { EXPIRY: 1 }, "name": EXPIRES, "expireAfterSeconds": 0, "sparse": true });
     }
-    wanted.extend(
-        collection
-            .indexes
-            .iter()
-            .map(|fields| (format!("{}_1", fields.join("_1_")), fields.iter().map(String::as_str).collect(), false)),
-    );
+    for fields in &collection.indexes {
+        let key: Document = fields.iter().map(|field| (field.clone(), Bson::Int32(1))).collect();
+        wanted.push(doc! { "key": key, "name": format!("{}_1", fields.join("_1_")) });
+    }
     if !is_new && !wanted.is_empty() {
-        let database = control.target.database.clone();
-        let command = |out: &mut Vec<u8>| bson::text(out, "listIndexes", name);
-        let found = control.all(&database, &format!("list the indexes of `{name}`"), command).await?;
-        let named = |document: &Vec<u8>| Some(Members::of(document).ok()?.get("name")?.as_str()?.to_owned());
-        let there: Vec<String> = found.iter().filter_map(named).collect();
-        wanted.retain(|(name, ..)| !there.contains(name));
+        let command = doc! { "listIndexes": name };
+        let doing = format!("list the indexes of `{name}`");
+        let found = control.all(&control.target.database, &doing, command).await?;
+        let there: Vec<&str> = found.iter().filter_map(|index| name_of(index)).collect();
+        wanted.retain(|index| !index.get_str("name").is_ok_and(|name| there.contains(&name)));
     }
     if wanted.is_empty() {
         return Ok(());
     }
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "createIndexes", name);
-        bson::nested(out, ARRAY, "indexes", |out| {
-            let mut digits = itoa::Buffer::new();
-            for (number, (name, fields, expires)) in wanted.iter().enumerate() {
-                bson::nested(out, DOCUMENT, digits.format(number), |out| {
-                    bson::nested(out, DOCUMENT, "key", |out| fields.iter().for_each(|f| bson::int32(out, f, 1)));
-                    bson::text(out, "name", name);
-                    if *expires {
-                        // Sparse: documents without an expiry have no entry in it and cost nothing.
-                        bson::int32(out, "expireAfterSeconds", 0);
-                        bson::boolean(out, "sparse", true);
-                    }
-                });
-            }
-        });
-    };
+    let command = doc! { "createIndexes": name, "indexes": wanted };
     control.done(&format!("create the indexes of `{name}`"), LONG, command).await.map(drop)
 }
 
@@ -439,10 +393,7 @@ fn kind_of(kind: u8) -> Option<KeyKind> {
 
 /// Whether a collection or view has a collation, which then determines the order of its text.
 async fn is_collated(control: &mut ControlConnection<'_>, database: &str, name: &str) -> Result<bool, StoreError> {
-    let command = |out: &mut Vec<u8>| {
-        bson::int32(out, "listCollections", 1);
-        bson::nested(out, DOCUMENT, "filter", |out| bson::text(out, "name", name));
-    };
+    let command = doc! { "listCollections": 1, "filter": { "name": name } };
     let found = control.all(database, &format!("look at the options of `{name}`"), command).await?;
     let collated = |told: Members<'_>| {
         // nx-27017 ignores the filter and lists all collections.
@@ -460,13 +411,8 @@ async fn key_at(
     name: &str,
     order: i32,
 ) -> Result<Option<u8>, StoreError> {
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "find", name);
-        bson::nested(out, DOCUMENT, "filter", |_| {});
-        bson::nested(out, DOCUMENT, "sort", |out| bson::int32(out, KEY, order));
-        bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
-        bson::int32(out, "limit", 1);
-        bson::boolean(out, "singleBatch", true);
+    let command = doc! {
+        "find": name, "filter": {}, "sort": { KEY: order }, "projection": { KEY: 1 }, "limit": 1, "singleBatch": true,
     };
     let first = control.all(database, &format!("read `{database}.{name}`"), command).await?;
     let Some(document) = first.first() else { return Ok(None) };
@@ -482,12 +428,8 @@ async fn key_at(
 
 async fn drop_collection(control: &mut ControlConnection<'_>, name: &str) -> Result<(), StoreError> {
     const NOT_THERE: i64 = 26;
-    let target = control.target;
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "drop", name);
-        majority(out);
-    };
-    match control.ask(&target.database, LONG, command).await? {
+    let command = doc! { "drop": name, "writeConcern": majority() };
+    match control.ask(&control.target.database, LONG, command).await? {
         Err(told) if told.code != NOT_THERE => {
             Err(told.control(&control.place(), &format!("drop the collection `{name}`")))
         }

@@ -6,10 +6,11 @@
 //! refuses patches that paths cannot express.
 
 use serde_json::{Map, Value};
-use storebench_engine::store::{ErrorKind, OpError};
+use storebench_engine::store::OpError;
 
 use super::bson::{self, DOCUMENT};
 use super::encode;
+use crate::refusals::refused;
 
 /// A member that no document has, because an update must not be empty.
 const NOBODY_S: &str = "_sb_none";
@@ -29,8 +30,7 @@ impl<'p> Changes<'p> {
     pub(super) fn of(patch: &'p Value) -> Result<Self, OpError> {
         let Value::Object(members) = patch else {
             return Err(refused(
-                "the patch is not an object, so it would replace the document with something that is not a document"
-                    .into(),
+                "the patch is not an object, so it would replace the document with something that is not a document",
             ));
         };
         let mut changes = Self::default();
@@ -49,7 +49,7 @@ impl<'p> Changes<'p> {
             }
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             if path == encode::KEY {
-                return Err(refused("the patch changes `_id`, which is the key; leave it out".into()));
+                return Err(refused("the patch changes `_id`, which is the key; leave it out"));
             }
             match value {
                 Value::Null => self.unset.push(path),
@@ -72,12 +72,10 @@ impl<'p> Changes<'p> {
     /// *Refused*, if BSON cannot represent a value.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), OpError> {
         if !self.set.is_empty() {
-            bson::head(out, DOCUMENT, "$set");
-            let at = bson::begin(out);
-            for (path, value) in &self.set {
-                encode::member(path, value.to_string().as_bytes(), out)?;
-            }
-            bson::end(out, at);
+            bson::nested(out, DOCUMENT, "$set", |out| {
+                let mut set = self.set.iter();
+                set.try_for_each(|(path, value)| encode::member(path, value.to_string().as_bytes(), out).map(drop))
+            })?;
         }
         let nobody_s = self.set.is_empty() && self.unset.is_empty();
         if !self.unset.is_empty() || nobody_s {
@@ -92,13 +90,10 @@ impl<'p> Changes<'p> {
     }
 }
 
-fn refused(message: String) -> OpError {
-    OpError::new(ErrorKind::Refused, message)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use storebench_engine::store::ErrorKind;
 
     use super::*;
 

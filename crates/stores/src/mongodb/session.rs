@@ -11,9 +11,9 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
+use super::begin::Begin;
 use super::commands::{Builder, Collection, Tails};
-use super::control::Dialect;
-use super::job::{Begin, Job, Step};
+use super::job::{Job, Step};
 use super::node::{Awaited, NodeConnections};
 use super::study_queries;
 use super::transaction::{Next, Transaction};
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) read_only: bool,
     /// Whether the servers have transactions.
     pub(super) transactions: bool,
-    pub(super) dialect: Dialect,
+    pub(super) is_ferretdb_1: bool,
     pub(super) orphans: Arc<Orphans>,
 }
 
@@ -108,21 +108,17 @@ impl MongoSession {
 
     /// Begins an operation in a place. Returns its reply if nothing needs to be sent.
     fn begin(&mut self, place: usize, request: &Request<'_>) -> Result<Option<OwnedReply>, OpError> {
-        match request.op {
-            Op::Transaction { steps, rolls_back, .. } => {
-                if !self.shared.transactions || steps.is_empty() {
-                    return Err(OpError::unsupported());
-                }
-                let Self { places, revisions, .. } = self;
-                let mut half = || u128::from(revisions.u64(..));
-                let transaction = places[place]
-                    .transaction
-                    .get_or_insert_with(|| Box::new(Transaction::new((half() << 64 | half()).to_le_bytes())));
-                transaction.begin(steps, rolls_back, request.contents);
-                self.step(place).map(|()| None)
-            }
-            _ => self.build(place, request, None),
+        let Op::Transaction { steps, rolls_back, .. } = request.op else { return self.build(place, request, None) };
+        if !self.shared.transactions || steps.is_empty() {
+            return Err(OpError::unsupported());
         }
+        let Self { places, revisions, .. } = self;
+        let mut half = || u128::from(revisions.u64(..));
+        let transaction = places[place]
+            .transaction
+            .get_or_insert_with(|| Box::new(Transaction::new((half() << 64 | half()).to_le_bytes())));
+        transaction.begin(steps, rolls_back, request.contents);
+        self.step(place).map(|()| None)
     }
 
     /// Builds the message of the next step of a transaction.
@@ -155,7 +151,7 @@ impl MongoSession {
         let collection = collection_of(request, &shared.collections, shared.read_only)?;
         let kind = request.op.kind();
         let no_list = collection.body == Body::Counter && kind == OpKind::Page;
-        let no_expiry = shared.dialect == Dialect::FerretDb1 && kind == OpKind::Touch;
+        let no_expiry = shared.is_ferretdb_1 && kind == OpKind::Touch;
         if no_list || no_expiry {
             return Err(OpError::unsupported());
         }
@@ -164,11 +160,14 @@ impl MongoSession {
         place.node = if kind.writes() { 0 } else { nodes.len() - 1 };
         let limits = &nodes[place.node].limits;
         let begin = Begin {
-            builder: Builder { out: &mut place.message, collection, tails: step.unwrap_or(&shared.tails) },
-            most_document_bytes: limits.most_document_bytes,
-            most_message_bytes: limits.most_message_bytes,
-            most_writes: limits.most_writes,
-            most_updates: if shared.dialect == Dialect::FerretDb1 { 1 } else { limits.most_writes },
+            builder: Builder {
+                out: &mut place.message,
+                collection,
+                tails: step.unwrap_or(&shared.tails),
+                explains: false,
+            },
+            limits,
+            most_updates: if shared.is_ferretdb_1 { 1 } else { limits.most_writes },
             draw: &mut || revisions.i64(..),
             now_ms: now_ms(),
         };
@@ -198,14 +197,9 @@ impl MongoSession {
     fn end(&mut self, number: usize, result: Result<OwnedReply, OpError>, out: &mut dyn Completions) {
         let token = self.places[number].token;
         self.leave(number);
-        let Some(token) = token else { return };
-        out.complete(
-            token,
-            match &result {
-                Ok(reply) => Ok(reply.as_reply()),
-                Err(error) => Err(error.clone()),
-            },
-        );
+        if let Some(token) = token {
+            out.complete(token, result.as_ref().map(OwnedReply::as_reply).map_err(Clone::clone));
+        }
     }
 
     /// Completes a transaction and frees its place.
@@ -370,7 +364,7 @@ impl Drop for MongoSession {
         let transactions = || self.places.iter().filter_map(|place| place.transaction.as_deref());
         if self.places.iter().any(undo) || transactions().any(Transaction::is_open) {
             let mut orphans = self.shared.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.extend(transactions().map(Transaction::session));
+            orphans.extend(transactions().map(|transaction| transaction.session));
         }
     }
 }
@@ -415,7 +409,7 @@ impl Answers for MongoSession {
         let in_transaction = open.is_some();
         let collection = &shared.collections[*collection];
         let mut draw = || revisions.i64(..);
-        let tails = open.map_or(&shared.tails, Transaction::tails);
+        let tails = open.map_or(&shared.tails, |open| &open.tails);
         let step = job.answer(&input[document], message, collection, tails, &mut draw);
         let length = input.len();
         pipe.consume(length);

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use ::bson::doc;
 use storebench_engine::store::{Explanation, Stats, StoreError};
-use storebench_study::workload::Body;
 
-use super::bson::{self, ARRAY, DOCUMENT, Members};
+use super::bson::{self, Members};
 use super::commands::Collection;
 use super::control::{ControlConnection, PATIENCE};
 use super::decode;
@@ -59,7 +59,7 @@ pub(super) fn number(document: Members<'_>, path: &[&str]) -> Option<f64> {
 /// The server's statistics, as far as it reports them and this user may read them.
 pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<Stats, StoreError> {
     let mut stats = Stats::new();
-    if let Ok(reply) = control.ask("admin", PATIENCE, |out| bson::int32(out, "serverStatus", 1)).await?
+    if let Ok(reply) = control.ask("admin", PATIENCE, doc! { "serverStatus": 1 }).await?
         && let Ok(told) = Members::of(&reply)
     {
         // Other servers with this protocol use other units.
@@ -76,12 +76,8 @@ pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<Stats, S
             stats.push(("cache_miss_ratio".to_owned(), misses / requests));
         }
     }
-    let database = control.target.database.clone();
-    let command = |out: &mut Vec<u8>| {
-        bson::int32(out, "dbStats", 1);
-        bson::int32(out, "freeStorage", 1);
-    };
-    if let Ok(reply) = control.ask(&database, PATIENCE, command).await?
+    let command = doc! { "dbStats": 1, "freeStorage": 1 };
+    if let Ok(reply) = control.ask(&control.target.database, PATIENCE, command).await?
         && let Ok(told) = Members::of(&reply)
     {
         for (path, name) in DATABASE {
@@ -102,8 +98,7 @@ pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<Stats, S
 pub(super) async fn settle(control: &mut ControlConnection<'_>, at_most: Duration) -> Result<bool, StoreError> {
     let begun = Instant::now();
     let within = at_most.max(Duration::from_millis(1));
-    let asked = control.ask("admin", within, |out| bson::int32(out, "fsync", 1)).await;
-    match asked {
+    match control.ask("admin", within, doc! { "fsync": 1 }).await {
         Ok(Ok(_)) => return Ok(true),
         // Not permitted or not supported: wait for the server's own checkpoint, if it reports one.
         Ok(Err(_)) => {}
@@ -131,17 +126,10 @@ pub(super) async fn sample(
         return Ok(Vec::new());
     }
     let size = i64::try_from(at_most).unwrap_or(i64::MAX);
-    let command = |out: &mut Vec<u8>| {
-        bson::text(out, "aggregate", &collection.name);
-        bson::nested(out, ARRAY, "pipeline", |out| {
-            bson::nested(out, DOCUMENT, "0", |out| {
-                bson::nested(out, DOCUMENT, "$sample", |out| bson::int64(out, "size", size));
-            });
-            bson::nested(out, DOCUMENT, "1", |out| {
-                bson::nested(out, DOCUMENT, "$project", |out| bson::int32(out, KEY, 1));
-            });
-        });
-        bson::nested(out, DOCUMENT, "cursor", |_| {});
+    let command = doc! {
+        "aggregate": &collection.name,
+        "pipeline": [{ "$sample": { "size": size } }, { "$project": { KEY: 1 } }],
+        "cursor": {},
     };
     let doing = format!("sample `{}`", collection.name);
     let key = |document: &[u8]| Some(key_text(Members::of(document).ok()?.get(KEY)?)?.into_owned());
@@ -151,10 +139,7 @@ pub(super) async fn sample(
         match control.each(&collection.database, &doing, command, |document| drawn.extend(key(document))).await? {
             Ok(()) => drawn.into_iter().collect(),
             Err(told) if told.is_lacking() => {
-                let all = |out: &mut Vec<u8>| {
-                    bson::text(out, "find", &collection.name);
-                    bson::nested(out, DOCUMENT, "projection", |out| bson::int32(out, KEY, 1));
-                };
+                let all = doc! { "find": &collection.name, "projection": { KEY: 1 } };
                 let mut spread = Spread::new(at_most);
                 let add = |document: &[u8]| key(document).into_iter().for_each(|key| spread.add(key));
                 let read = control.each(&collection.database, &doing, all, add).await?;
@@ -203,16 +188,10 @@ pub(super) fn explanation(reply: &[u8]) -> Result<Explanation, StoreError> {
     let told = Members::of(reply).map_err(|_| wrong())?;
     // A router reports one plan for each shard.
     let plan = told.at(&["queryPlanner", "winningPlan"]).or_else(|| told.get("queryPlanner")).ok_or_else(wrong)?;
-    let mut document = Vec::new();
-    let at = bson::begin(&mut document);
-    bson::head(&mut document, plan.kind, "plan");
-    document.extend_from_slice(plan.bytes);
-    bson::end(&mut document, at);
     let mut text = Vec::new();
-    decode::document(&document, Body::Json, None, &mut text).map_err(|_| wrong())?;
-    let text = String::from_utf8(text).map_err(|_| wrong())?;
-    let inner = text.strip_prefix("{\"plan\":").and_then(|text| text.strip_suffix('}')).unwrap_or(&text);
+    decode::write(plan, &mut text, 0).map_err(|_| wrong())?;
+    let plan = String::from_utf8(text).map_err(|_| wrong())?;
     // nx-27017 reports SQLite's plan: `SCAN table` is a full scan.
-    let full_scan = inner.contains("\"COLLSCAN\"") || inner.contains("\"detail\":\"SCAN ");
-    Ok(Explanation { plan: inner.to_owned(), full_scan })
+    let full_scan = plan.contains("\"COLLSCAN\"") || plan.contains("\"detail\":\"SCAN ");
+    Ok(Explanation { plan, full_scan })
 }

@@ -51,15 +51,13 @@ pub(super) enum Next {
 }
 
 /// A transaction. It is reused with its place, and keeps its memory and its session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// The ID of its session, drawn at random.
-    session: [u8; 16],
+    pub(super) session: [u8; 16],
     /// The number of the transaction in that session.
     number: i64,
     steps: Vec<Step>,
-    /// How many of `steps` it has.
-    count: usize,
     /// `None` once it has ended.
     stage: Option<Stage>,
     contents: bool,
@@ -67,28 +65,13 @@ pub(super) struct Transaction {
     found: StepsFound,
     /// Why it is aborted, or why it could not be committed.
     error: Option<OpError>,
-    tails: Tails,
+    /// What the commands of a step end with.
+    pub(super) tails: Tails,
 }
 
 impl Transaction {
     pub(super) fn new(session: [u8; 16]) -> Self {
-        Self {
-            session,
-            number: 0,
-            steps: Vec::new(),
-            count: 0,
-            stage: None,
-            contents: false,
-            rolls_back: false,
-            found: StepsFound::default(),
-            error: None,
-            tails: Tails::default(),
-        }
-    }
-
-    /// The ID of its session.
-    pub(super) fn session(&self) -> [u8; 16] {
-        self.session
+        Self { session, ..Self::default() }
     }
 
     /// Whether it has not ended.
@@ -97,13 +80,8 @@ impl Transaction {
     }
 
     pub(super) fn begin(&mut self, steps: &[Step], rolls_back: bool, contents: bool) {
-        if self.steps.len() < steps.len() {
-            self.steps.resize_with(steps.len(), Step::default);
-        }
-        for (kept, step) in self.steps.iter_mut().zip(steps) {
-            kept.clone_from(step);
-        }
-        (self.count, self.stage, self.error) = (steps.len(), Some(Stage::Steps(0)), None);
+        steps.clone_into(&mut self.steps);
+        (self.stage, self.error) = (Some(Stage::Steps(0)), None);
         (self.contents, self.rolls_back) = (contents, rolls_back);
         self.found.begin(contents);
         self.number += 1;
@@ -113,14 +91,9 @@ impl Transaction {
     /// The step to send, whether its contents are wanted, and what its commands end with.
     pub(super) fn step(&self) -> Option<(&Step, bool, &Tails)> {
         match self.stage {
-            Some(Stage::Steps(done)) if done < self.count => Some((self.steps.get(done)?, self.contents, &self.tails)),
+            Some(Stage::Steps(done)) => Some((self.steps.get(done)?, self.contents, &self.tails)),
             _ => None,
         }
-    }
-
-    /// What the commands of a step end with.
-    pub(super) fn tails(&self) -> &Tails {
-        &self.tails
     }
 
     /// The members by which the server knows the transaction.
@@ -145,7 +118,7 @@ impl Transaction {
                 }
                 match self.error {
                     Some(_) => Next::Abort,
-                    None if done + 1 < self.count => Next::Step,
+                    None if done + 1 < self.steps.len() => Next::Step,
                     None if self.rolls_back => Next::Abort,
                     None => Next::Commit,
                 }
@@ -184,7 +157,7 @@ impl Transaction {
         bson::int32(out, if commits { "commitTransaction" } else { "abortTransaction" }, 1);
         self.mark(out);
         if commits {
-            tails.end_write(out);
+            out.extend_from_slice(&tails.write);
         }
         bson::text(out, "$db", "admin");
         bson::end(out, at);

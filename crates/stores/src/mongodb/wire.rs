@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use ::bson::Document;
 use storebench_engine::store::{ErrorKind, OpError, OpKind};
 use storebench_study::units::Span;
 
@@ -34,10 +35,16 @@ pub(super) fn end(out: &mut [u8]) {
 }
 
 /// Builds a message to a database.
-pub(super) fn message(database: &str, command: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub(super) fn message(database: &str, command: Document) -> Vec<u8> {
+    let command = command.to_vec().expect("the names of a command's members have no NUL");
+    encoded_message(database, &command[4..command.len() - 1])
+}
+
+/// The same with the members of a command as BSON.
+pub(super) fn encoded_message(database: &str, command: &[u8]) -> Vec<u8> {
     let mut message = Vec::new();
     let at = begin(&mut message);
-    command(&mut message);
+    message.extend_from_slice(command);
     bson::text(&mut message, "$db", database);
     bson::end(&mut message, at);
     end(&mut message);

@@ -69,15 +69,9 @@ impl Address {
             return Err(bad("found an `@` after a `/`; in a password write `/` as %2F, elsewhere write `@` as %40"));
         }
         // Split at the last `@`: a password should write it as %40, but if it does not, the host is still right.
-        let (userinfo, hosts) = match authority.rsplit_once('@') {
-            Some((userinfo, hosts)) => (Some(userinfo), hosts),
-            None => (None, authority),
-        };
-        let (user, typed) = match userinfo.map(|info| info.split_once(':').map_or((info, None), |(u, p)| (u, Some(p))))
-        {
-            Some((user, password)) => (decode(user, "user", example)?, password),
-            None => (String::new(), None),
-        };
+        let (userinfo, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (shown_user, typed) = userinfo.split_once(':').map_or((userinfo, None), |(u, p)| (u, Some(p)));
+        let user = Some(decode(shown_user, "user", example)?).filter(|user| !user.is_empty());
         let typed = typed.map(|p| decode(p, "password", example)).transpose()?;
         let hosts =
             hosts.split(',').map(|host| read_host(host, default_port).map_err(bad)).collect::<Result<Vec<_>, _>>()?;
@@ -88,21 +82,14 @@ impl Address {
             .collect::<Result<Vec<_>, _>>()?;
         let (variable, file) = (options.take("password_env"), options.take("password_file"));
         let (password, password_assumed) = find_password(typed, variable, file, |name| std::env::var(name).ok())?;
-        let shown_user = userinfo.map(|info| info.split(':').next().unwrap_or_default());
-        let mut shown = format!("{scheme}://");
-        if let Some(user) = shown_user.filter(|user| !user.is_empty()) {
-            shown += user;
-            shown.push('@');
-        }
-        let hosts_text: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        shown += &hosts_text.join(",");
+        let at = if shown_user.is_empty() { "" } else { "@" };
+        let shown_hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let mut shown = format!("{scheme}://{shown_user}{at}{}", shown_hosts.join(","));
         for part in &path {
-            shown.push('/');
-            shown += part;
+            shown.extend(["/", part]);
         }
         if let Some(query) = query {
-            shown.push('?');
-            shown += query;
+            shown.extend(["?", query]);
         }
         let tls_options = Tls::take(options)?;
         let tls = match (tls, tls_options) {
@@ -114,7 +101,6 @@ impl Address {
                 )));
             }
         };
-        let user = Some(user).filter(|user| !user.is_empty());
         Ok(Self { shown, user, password, password_assumed, hosts, path, tls })
     }
 
@@ -128,6 +114,22 @@ fn decode(text: &str, what: &str, example: &str) -> Result<String, StoreError> {
     percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| {
         StoreError::BadUrl(format!("the {what} is not UTF-8 after decoding %XX; write the URL like {example}"))
     })
+}
+
+/// Takes the option `prefix`, of the keys of a store that has no collections.
+///
+/// # Errors
+/// `BadUrl` if it is longer than `longest`, or has other characters. A `:` would end the prefix early, and some have a
+/// special meaning in patterns.
+pub(crate) fn key_prefix(options: &mut Options<'_>, longest: usize) -> Result<String, StoreError> {
+    let prefix = options.take("prefix").unwrap_or("storebench");
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if prefix.is_empty() || prefix.len() > longest || !prefix.chars().all(fits) {
+        return Err(StoreError::BadUrl(format!(
+            "invalid `prefix={prefix}`: expected 1 to {longest} letters, digits, `-`, `_` or `.`, such as prefix=sb"
+        )));
+    }
+    Ok(prefix.to_owned())
 }
 
 /// No error quotes the text, because it may be part of a password.

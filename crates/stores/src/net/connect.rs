@@ -15,13 +15,12 @@ use super::{Host, Stream, Tls};
 /// # Errors
 /// `Unreachable` with the cause and what to do; `BadUrl` for wrong TLS options.
 pub(crate) async fn connect(host: &Host, tls: Option<&Tls>, within: Duration) -> Result<Stream, StoreError> {
-    match tokio::time::timeout(within, connect_now(host, tls)).await {
-        Ok(result) => result,
-        Err(_) => Err(StoreError::Unreachable(format!(
-            "{host} did not answer within {}; check the host name and any firewall in between",
-            Span(within)
-        ))),
-    }
+    tokio::time::timeout(within, connect_now(host, tls)).await.unwrap_or_else(|_| {
+        let within = Span(within);
+        Err(StoreError::Unreachable(format!(
+            "{host} did not answer within {within}; check the host name and any firewall in between"
+        )))
+    })
 }
 
 async fn connect_now(host: &Host, tls: Option<&Tls>) -> Result<Stream, StoreError> {

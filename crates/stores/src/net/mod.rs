@@ -33,7 +33,7 @@ pub(crate) use stream::Stream;
 pub(crate) use tls::tests::{held_reader, shrink_buffers};
 #[cfg(feature = "net")]
 pub(crate) use {
-    address::{Address, Host, read_host},
+    address::{Address, Host, key_prefix, read_host},
     connect::{connect, encrypt},
     control::{Control, rest, settled},
     memo::{Memo, collection},

@@ -1,19 +1,18 @@
 //! A connection to a server, encrypted or not.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 #[cfg(feature = "net")]
-use {tokio::net::TcpStream, tokio_rustls::client::TlsStream};
+use tokio_rustls::client::TlsStream;
 
 /// A connection: TCP without Nagle's delay, with or without TLS, or a Unix socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
     /// Plain TCP.
-    #[cfg(feature = "net")]
     Plain(TcpStream),
     /// TCP with TLS.
     #[cfg(feature = "net")]
@@ -34,7 +33,6 @@ impl Stream {
     /// Whether something may be read. If not, the waker is registered. Costs less than a read that finds nothing.
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
-            #[cfg(feature = "net")]
             Self::Plain(stream) => stream.poll_read_ready(cx).map(drop),
             // It may hold input that the socket does not have any more.
             #[cfg(feature = "net")]
@@ -47,7 +45,6 @@ impl Stream {
 macro_rules! each {
     ($self:ident, $stream:ident => $do:expr) => {
         match $self.get_mut() {
-            #[cfg(feature = "net")]
             Stream::Plain($stream) => $do,
             #[cfg(feature = "net")]
             Stream::Tls($stream) => $do,
@@ -65,22 +62,6 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         each!(self, s => Pin::new(s).poll_write(cx, buf))
-    }
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        each!(self, s => Pin::new(s).poll_write_vectored(cx, bufs))
-    }
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            #[cfg(feature = "net")]
-            Stream::Plain(s) => s.is_write_vectored(),
-            #[cfg(feature = "net")]
-            Stream::Tls(s) => s.is_write_vectored(),
-            Stream::Unix(s) => s.is_write_vectored(),
-        }
     }
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, s => Pin::new(s).poll_flush(cx))

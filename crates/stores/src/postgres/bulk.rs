@@ -22,10 +22,12 @@ use crate::repeats::{Rounds, Within};
 const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 20 };
 
 /// A bulk write in progress.
+#[derive(Default)]
 pub(super) struct Bulk {
     /// `None` once it was abandoned.
     pub(super) token: Option<Token>,
-    pub(super) kind: BulkWrite,
+    /// Whether it inserts, and does not overwrite.
+    inserts: bool,
     pub(super) collection: usize,
     pub(super) items: BatchBuf,
     pub(super) written: u32,
@@ -45,27 +47,10 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    pub(super) fn new() -> Self {
-        Self {
-            token: None,
-            kind: BulkWrite::Upsert,
-            collection: 0,
-            items: BatchBuf::new(),
-            written: 0,
-            rejects: Vec::new(),
-            rounds: Rounds::default(),
-            todo: Vec::new(),
-            now: 0..0,
-            new_keys: HashSet::new(),
-            copying: false,
-            begun: false,
-        }
-    }
-
     /// Begins a bulk write of the current items.
     pub(super) fn begin(&mut self, token: Token, kind: BulkWrite, collection: usize) {
         self.token = Some(token);
-        self.kind = kind;
+        self.inserts = kind == BulkWrite::Insert;
         self.collection = collection;
         self.written = 0;
         self.rejects.clear();
@@ -73,15 +58,12 @@ impl Bulk {
         self.rounds.arrange(self.items.as_batch(), Within::Key);
         self.todo.extend(self.rounds.ranges().rev());
         self.new_keys.clear();
-        self.copying = kind == BulkWrite::Insert;
+        self.copying = self.inserts;
         self.begun = false;
     }
 
     pub(super) fn op(&self) -> OpKind {
-        match self.kind {
-            BulkWrite::Insert => OpKind::BulkInsert,
-            BulkWrite::Upsert => OpKind::BulkUpsert,
-        }
+        if self.inserts { OpKind::BulkInsert } else { OpKind::BulkUpsert }
     }
 
     /// The keys and documents of a part, in its order.
@@ -129,7 +111,7 @@ impl Bulk {
     pub(super) fn part_done(&mut self, affected: u64) {
         self.begun = true;
         self.written += u32::try_from(affected).unwrap_or(u32::MAX);
-        if self.kind == BulkWrite::Insert && !self.copying {
+        if self.inserts && !self.copying {
             for item in &self.rounds.order[self.now.clone()] {
                 let item = *item as usize;
                 let Some((key, _)) = self.items.as_batch().get(item) else { continue };
@@ -222,7 +204,7 @@ mod tests {
     use super::*;
 
     fn bulk(kind: BulkWrite, keys: &[&str]) -> Bulk {
-        let mut bulk = Bulk::new();
+        let mut bulk = Bulk::default();
         for key in keys {
             bulk.items.push(key, b"{}");
         }
@@ -301,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_for_one_statement_is_cut_and_counted() {
-        let mut bulk = Bulk::new();
+        let mut bulk = Bulk::default();
         for key in ["a", "b", "c", "d", "e"] {
             bulk.items.push(key, &[b'x'; PART_BYTES / 2 - 1]);
         }
@@ -322,7 +304,7 @@ mod tests {
         })
         .unwrap();
         let (mut at, mut messages) = (0, 0);
-        while let Ok(wire::Look::Whole(b'd', bytes)) = wire::look(&out[at..]) {
+        while let Ok(Some((b'd', bytes))) = wire::look(&out[at..]) {
             at += bytes;
             messages += 1;
         }

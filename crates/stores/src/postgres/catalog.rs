@@ -11,7 +11,7 @@ use storebench_engine::store::{Holdings, Layout, Marked, Removal, Site, SiteOutc
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::channel::{Channel, Fault};
+use super::channel::Fault;
 use super::durability::{FACTS, Facts};
 use super::login::{Connected, Target};
 use super::sql::{self, MARK, MERGE, Table, identifier, literal};
@@ -21,8 +21,7 @@ const CHANGED: &str = "SB001";
 
 /// A schema, and what the last look found in it.
 pub(super) struct Schema<'s> {
-    target: &'s Target,
-    channel: &'s mut Channel,
+    server: &'s mut Connected,
     schema: &'s str,
     /// Whether it exists.
     exists: bool,
@@ -35,8 +34,8 @@ pub(super) struct Schema<'s> {
 }
 
 impl<'s> Schema<'s> {
-    pub(super) fn new(target: &'s Target, channel: &'s mut Channel, schema: &'s str) -> Self {
-        Self { target, channel, schema, exists: false, merge: false, theirs: Vec::new(), digest: String::new() }
+    pub(super) fn new(server: &'s mut Connected, schema: &'s str) -> Self {
+        Self { server, schema, exists: false, merge: false, theirs: Vec::new(), digest: String::new() }
     }
 
     /// A query for relations and functions with their comments, and for a digest of those in the schema. Objects of
@@ -80,20 +79,20 @@ impl<'s> Schema<'s> {
             "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({turn});\nDO {};\n{statements}COMMIT",
             literal(&check)
         );
-        match self.channel.query(&sql).await {
+        match self.server.channel.query(&sql).await {
             Ok(_) => Ok(SiteOutcome::Done),
             Err(Fault::Server(error)) if error.code == CHANGED => {
-                self.channel.query("ROLLBACK").await.map_err(|fault| self.target.fault(doing, &fault))?;
+                self.server.query(doing, "ROLLBACK").await?;
                 Ok(SiteOutcome::Changed)
             }
-            Err(fault) => Err(self.target.fault(doing, &fault)),
+            Err(fault) => Err(self.server.target.fault(doing, &fault)),
         }
     }
 
     /// Describes what belongs to other programs. A database with their tables is not ours to write into, unless the
     /// schema in it already carries the marker.
     fn foreign(&self, marked: bool, elsewhere: &[String]) -> Option<String> {
-        let place = format!("the database `{}`", self.target.database);
+        let place = format!("the database `{}`", self.server.target.database);
         let within = several("object", &self.theirs);
         match (within, several("object", elsewhere)) {
             (Some(theirs), _) => Some(format!("{place} with {theirs} in the schema `{}`", self.schema)),
@@ -149,9 +148,7 @@ impl<'s> Schema<'s> {
             literal(table),
             literal(index)
         );
-        let failed = |fault: Fault| self.target.fault("read its indexes", &fault);
-        let rows = self.channel.query(&sql).await.map_err(failed)?;
-        Ok(!rows.is_empty())
+        Ok(!self.server.query("read its indexes", &sql).await?.is_empty())
     }
 }
 
@@ -159,7 +156,7 @@ impl Site for Schema<'_> {
     const ANOTHER: &'static str = "another database or another ?schema=";
 
     fn shown(&self) -> String {
-        self.target.place()
+        self.server.target.place()
     }
 
     fn form(&self, body: Body) -> String {
@@ -173,7 +170,7 @@ impl Site for Schema<'_> {
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
         let sql = self.contents();
-        let rows = self.channel.query(&sql).await.map_err(|fault| self.target.fault("list its tables", &fault))?;
+        let rows = self.server.query("list its tables", &sql).await?;
         let (mut marked, mut elsewhere) = (false, Vec::new());
         (self.exists, self.merge, self.theirs, self.digest) = (false, false, Vec::new(), String::new());
         let mut found = Holdings::default();
@@ -214,7 +211,7 @@ impl Site for Schema<'_> {
         let doing = format!("create the collections in the schema `{}`", self.schema);
         let made = self.if_unchanged(&doing, &statements).await?;
         if made == SiteOutcome::Done && !later.is_empty() {
-            self.channel.query(&later).await.map_err(|fault| self.target.fault(&doing, &fault))?;
+            self.server.query(&doing, &later).await?;
         }
         Ok(made)
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::wire::{self, Columns, Garbled, Look, ServerError};
+use super::wire::{self, Columns, Garbled, ServerError};
 use crate::connection::Dialog;
 use crate::net::Stream;
 
@@ -69,7 +69,7 @@ impl Channel {
     /// Waits for the next message: its tag and its body.
     pub(super) async fn receive(&mut self) -> Result<(u8, &[u8]), Lost> {
         loop {
-            if let Look::Whole(tag, bytes) = wire::look(self.unread())? {
+            if let Some((tag, bytes)) = wire::look(self.unread())? {
                 return Ok((tag, &self.0.take(bytes)[5..]));
             }
             self.0.read().await?;

@@ -3,8 +3,8 @@
 use storebench_engine::store::{Existing, NAME_COLUMNS, StoreError};
 use storebench_study::workload::Body;
 
-use super::channel::Channel;
-use super::login::Target;
+use super::channel::Row;
+use super::login::Connected;
 use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
 
 /// Makes statements fail if a policy hides rows from this user, instead of omitting those rows. pg_dump does the same.
@@ -39,8 +39,7 @@ struct Column {
 /// # Errors
 /// `NotSupported` with what the table lacks, and its columns.
 pub(super) async fn resolve(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     existing: &Existing,
     body: Body,
     write: Option<bool>,
@@ -48,14 +47,12 @@ pub(super) async fn resolve(
     let overrides = write == Some(true);
     let write = write.is_some();
     let (schema, name) = existing.name.split_once('.').unwrap_or(("public", &existing.name));
-    let columns = columns(target, channel, schema, name).await?;
+    let place = server.target.place();
+    let columns = columns(server, schema, name).await?;
     let refused = |why: &str| {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        StoreError::NotSupported(format!(
-            "{}: {why}; `{schema}.{name}` has the columns {}",
-            target.place(),
-            names.join(", ")
-        ))
+        let names = names.join(", ");
+        StoreError::NotSupported(format!("{place}: {why}; `{schema}.{name}` has the columns {names}"))
     };
     // For errors that naming another column may solve.
     let unnamed = |why: &str| match refused(why) {
@@ -64,8 +61,7 @@ pub(super) async fn resolve(
     };
     if columns.is_empty() {
         return Err(StoreError::NotSupported(format!(
-            "{}: there is no table `{schema}.{name}` that this user can see; write it as schema.table",
-            target.place()
+            "{place}: there is no table `{schema}.{name}` that this user can see; write it as schema.table"
         )));
     }
     let find = |wanted: &str| columns.iter().find(|column| column.name == wanted);
@@ -91,10 +87,9 @@ pub(super) async fn resolve(
     }
     if !write {
         let sql = format!("{ALL_ROWS}SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
-        let doing = format!("read `{schema}.{name}`");
-        channel.query(&sql).await.map_err(|fault| target.fault(&doing, &fault))?;
+        server.query(&format!("read `{schema}.{name}`"), &sql).await?;
     }
-    if !write && !key.never_null && has_null(target, channel, schema, name, &quoted).await? {
+    if !write && !key.never_null && has_null(server, schema, name, &quoted).await? {
         return Err(refused(&format!("its key column `{}` is NULL in some rows; use --query to copy them", key.name)));
     }
     let mut given = Given::usual(body);
@@ -133,7 +128,7 @@ pub(super) async fn resolve(
     let mandatory = columns.iter().filter(others).filter(|column| column.mandatory).map(|column| column.name.clone());
     let computed = key.computed.then(|| key.name.clone());
     let theirs = Theirs { mandatory: mandatory.collect(), computed, overrides };
-    let merges = write && may_make_temporary(target, channel).await?;
+    let merges = write && may_make_temporary(server).await?;
     Ok(Table {
         place: format!("{}.{}", identifier(schema), identifier(name)),
         body,
@@ -158,13 +153,9 @@ pub(super) async fn resolve(
 }
 
 /// The columns for key and document, if the table has only these: a primary key of one column, and a column of JSON.
-pub(super) async fn plain_columns(
-    target: &Target,
-    channel: &mut Channel,
-    table: &str,
-) -> Result<Option<(String, String)>, StoreError> {
+pub(super) async fn plain_columns(server: &mut Connected, table: &str) -> Result<Option<(String, String)>, StoreError> {
     let (schema, name) = table.split_once('.').unwrap_or(("public", table));
-    let columns = columns(target, channel, schema, name).await?;
+    let columns = columns(server, schema, name).await?;
     let is_json = |column: &&Column| matches!(column.sql_type.as_str(), "json" | "jsonb") && !column.primary;
     let key = columns.iter().find(|column| column.primary);
     let both = key.zip(columns.iter().find(is_json)).filter(|_| columns.len() == 2);
@@ -172,30 +163,23 @@ pub(super) async fn plain_columns(
 }
 
 /// Whether a column is NULL in any row.
-async fn has_null(
-    target: &Target,
-    channel: &mut Channel,
-    schema: &str,
-    name: &str,
-    column: &str,
-) -> Result<bool, StoreError> {
-    let sql = format!(
-        "SELECT EXISTS (SELECT 1 FROM {}.{} AS t WHERE t.{column} IS NULL)",
-        identifier(schema),
-        identifier(name)
-    );
-    let rows = channel.query(&sql).await.map_err(|fault| target.fault("look for rows without a key", &fault))?;
-    Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
+async fn has_null(server: &mut Connected, schema: &str, name: &str, column: &str) -> Result<bool, StoreError> {
+    let table = format!("{}.{}", identifier(schema), identifier(name));
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM {table} AS t WHERE t.{column} IS NULL)");
+    Ok(is_true(&server.query("look for rows without a key", &sql).await?))
 }
 
 /// Whether this user may create temporary objects, such as the merge function.
-async fn may_make_temporary(target: &Target, channel: &mut Channel) -> Result<bool, StoreError> {
+async fn may_make_temporary(server: &mut Connected) -> Result<bool, StoreError> {
     let sql = "SELECT has_database_privilege(current_database(), 'TEMP')";
-    let rows = channel.query(sql).await.map_err(|fault| target.fault("check the user's privileges", &fault))?;
-    Ok(rows.first().and_then(|row| row.first().cloned().flatten()).as_deref() == Some("t"))
+    Ok(is_true(&server.query("check the user's privileges", sql).await?))
 }
 
-async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &str) -> Result<Vec<Column>, StoreError> {
+fn is_true(rows: &[Row]) -> bool {
+    rows.first().and_then(|row| row.first()?.as_deref()) == Some("t")
+}
+
+async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec<Column>, StoreError> {
     let sql = format!(
         "SELECT a.attname, format_type(a.atttypid, NULL), \
                 EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary \
@@ -214,8 +198,8 @@ async fn columns(target: &Target, channel: &mut Channel, schema: &str, name: &st
         literal(schema),
         literal(name)
     );
-    let rows = channel.query(&sql).await.map_err(|fault| target.fault("read its columns", &fault))?;
-    let column = |row: &super::channel::Row| {
+    let rows = server.query("read its columns", &sql).await?;
+    let column = |row: &Row| {
         let [Some(name), Some(sql_type), flags @ ..] = &row[..] else { return None };
         let flag = |at: usize| flags.get(at).is_some_and(|flag| flag.as_deref() == Some("t"));
         let (name, sql_type) = (name.clone(), sql_type.clone());
@@ -241,14 +225,12 @@ const SMALL_PAGES: f64 = 1_000.0;
 /// Returns at most `at_most` keys, in the order of ranges. They come from pages that `seed` selects throughout the
 /// table (`TABLESAMPLE SYSTEM`), so that a large table is not read completely.
 pub(super) async fn sample(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     table: &Table,
     at_most: usize,
     seed: u64,
 ) -> Result<Vec<String>, StoreError> {
     let doing = "sample its keys";
-    let failed = |fault: &super::channel::Fault| target.fault(doing, fault);
     let place = literal(&table.place);
     let sql = format!(
         "SELECT c.relkind, greatest(c.reltuples, 0), \
@@ -256,13 +238,13 @@ pub(super) async fn sample(
                   + CASE WHEN c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) ELSE 0 END \
            FROM pg_class c WHERE c.oid = {place}::regclass"
     );
-    let rows = channel.query(&sql).await.map_err(|fault| failed(&fault))?;
+    let rows = server.query(doing, &sql).await?;
     let value = |at: usize| rows.first().and_then(|row| row.get(at).cloned().flatten()).unwrap_or_default();
     let number = |at: usize| value(at).parse::<f64>().unwrap_or(0.0);
     if !matches!(value(0).as_str(), "r" | "p" | "m") {
         return Err(StoreError::NotSupported(format!(
             "{}: {} is a view or foreign table, which cannot be sampled; name the table behind it",
-            target.place(),
+            server.target.place(),
             table.place
         )));
     }
@@ -283,6 +265,6 @@ pub(super) async fn sample(
         table.key_column,
         key = table.key
     );
-    let rows = channel.query(&format!("{AS_TEXT}; {sql}")).await.map_err(|fault| failed(&fault))?;
+    let rows = server.query(doing, &format!("{AS_TEXT}; {sql}")).await?;
     Ok(rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect())
 }

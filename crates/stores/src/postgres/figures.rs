@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use storebench_engine::store::{Explanation, Op, Stats, StoreError};
 
-use super::channel::{Channel, Fault};
-use super::login::Target;
+use super::channel::{Fault, Row};
+use super::login::Connected;
 use super::sql::{Statement, Table, literal};
 use super::wire::oid;
 use crate::document::prefix_end_text;
@@ -101,24 +101,17 @@ pub(super) fn statistics(version_number: u32, places: &[String]) -> String {
 }
 
 /// Reads the rows of [`statistics`].
-pub(super) fn read(rows: &[super::channel::Row]) -> Stats {
+pub(super) fn read(rows: &[Row]) -> Stats {
     let mut stats = Stats::new();
     for row in rows {
         let [Some(source), Some(text)] = &row[..] else { continue };
         let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) else { continue };
-        let known = FIELDS.iter().find(|(name, _)| name == source).map(|(_, known)| *known);
-        match known {
-            Some(known) => {
-                for (field, name) in known {
-                    if let Some(value) = fields.get(*field).and_then(Value::as_f64) {
-                        stats.push(((*name).to_owned(), value));
-                    }
-                }
+        match FIELDS.iter().find(|(name, _)| name == source) {
+            Some((_, known)) => {
+                let value = |(field, name): &(&str, &str)| Some(((*name).to_owned(), fields.get(*field)?.as_f64()?));
+                stats.extend(known.iter().filter_map(value));
             }
-            None => {
-                let numbers = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
-                stats.extend(numbers);
-            }
+            None => stats.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)))),
         }
     }
     let value = |name: &str| stats.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
@@ -137,12 +130,7 @@ pub(super) fn read(rows: &[super::channel::Row]) -> Stats {
 /// Brings our tables to rest within `at_most`. Removes dead rows and updates the planner's statistics, as autovacuum
 /// would do some time later, in the middle of a measurement. Writes what the load left in memory with a checkpoint, if
 /// this user may run one. Then waits until no vacuum runs in this database.
-pub(super) async fn settle(
-    target: &Target,
-    channel: &mut Channel,
-    places: &[String],
-    at_most: Duration,
-) -> Result<bool, StoreError> {
+pub(super) async fn settle(server: &mut Connected, places: &[String], at_most: Duration) -> Result<bool, StoreError> {
     let begun = Instant::now();
     let mut statements: Vec<String> = places.iter().map(|place| format!("VACUUM (ANALYZE) {place}")).collect();
     statements.push("CHECKPOINT".into());
@@ -151,39 +139,34 @@ pub(super) async fn settle(
             return Ok(false);
         };
         let limit = format!("SET statement_timeout = {}", left.as_millis().min(i32::MAX as u128));
-        channel.query(&limit).await.map_err(|fault| target.fault("settle", &fault))?;
-        match channel.query(&statement).await {
+        server.query("settle", &limit).await?;
+        match server.channel.query(&statement).await {
             Ok(_) => {}
             Err(Fault::Server(error)) if error.code == "57014" => return Ok(false),
             // Not every user may run a checkpoint.
             Err(Fault::Server(error)) if error.code == "42501" => {}
-            Err(fault) => return Err(target.fault("settle", &fault)),
+            Err(fault) => return Err(server.target.fault("settle", &fault)),
         }
     }
-    channel.query("SET statement_timeout = 0").await.map_err(|fault| target.fault("settle", &fault))?;
+    server.query("settle", "SET statement_timeout = 0").await?;
     settled(at_most.saturating_sub(begun.elapsed()), Duration::from_millis(50), async || {
         let running = "SELECT 1 FROM pg_stat_progress_vacuum WHERE datname = current_database()";
-        let rows = channel.query(running).await.map_err(|fault| target.fault("check whether it is idle", &fault))?;
-        Ok(rows.is_empty())
+        Ok(server.query("check whether it is idle", running).await?.is_empty())
     })
     .await
 }
 
 /// Removes dead rows of our tables, so that their space is reused.
-pub(super) async fn compact(target: &Target, channel: &mut Channel, places: &[String]) -> Result<(), StoreError> {
+pub(super) async fn compact(server: &mut Connected, places: &[String]) -> Result<(), StoreError> {
     for place in places {
-        channel
-            .query(&format!("VACUUM (ANALYZE) {place}"))
-            .await
-            .map_err(|fault| target.fault("compact its tables", &fault))?;
+        server.query("compact its tables", &format!("VACUUM (ANALYZE) {place}")).await?;
     }
     Ok(())
 }
 
 /// The plan of a query, for those whose plan depends on indexes.
 pub(super) async fn explain(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     table: &Table,
     op: &Op<'_>,
 ) -> Result<Option<Explanation>, StoreError> {
@@ -199,12 +182,13 @@ pub(super) async fn explain(
         Op::Scan { start, end: None, limit } => (table.range(false, limit), vec![start.to_owned()]),
         _ => return Ok(None),
     };
-    let rows = channel
-        .query(&explaining(&statement, &values))
-        .await
-        .map_err(|fault| target.fault("explain a query", &fault))?;
+    server.query("explain a query", &explaining(&statement, &values)).await.map(|rows| Some(explanation(rows)))
+}
+
+/// The plan that `EXPLAIN` returns.
+pub(super) fn explanation(rows: Vec<Row>) -> Explanation {
     let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
-    Ok(Some(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") }))
+    Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") }
 }
 
 /// The statements that ask for a plan. The server inserts the values, because a value may itself look like a
@@ -220,7 +204,7 @@ fn explaining((sql, types): &Statement, values: &[String]) -> String {
 }
 
 /// Whether a plan reads a whole table, or reads a whole index for its order and filters out most of it.
-pub(super) fn full_scan(lines: &[String]) -> bool {
+fn full_scan(lines: &[String]) -> bool {
     lines.iter().enumerate().any(|(at, line)| {
         if line.contains("Seq Scan on") {
             return true;

@@ -103,7 +103,7 @@ impl Flow {
     /// A place for a bulk write.
     pub(super) fn take_bulk(&mut self) -> usize {
         self.free_bulks.pop().unwrap_or_else(|| {
-            self.bulks.push(Bulk::new());
+            self.bulks.push(Bulk::default());
             self.bulks.len() - 1
         })
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use storebench_engine::store::{BulkWrite, Completions, OpError, OpKind, Reply, Token};
 
 use super::flow::{Entry, Flow, What};
-use super::wire::{Look, ServerError, affected, look};
+use super::wire::{ServerError, affected, look};
 use crate::net::not_connected;
 
 const GOOD: &[&[u8]] = &[
@@ -59,7 +59,7 @@ fn take(bytes: &[u8]) {
             });
         }
         let mut rest = bytes;
-        while let Ok(Look::Whole(tag, length)) = look(rest) {
+        while let Ok(Some((tag, length))) = look(rest) {
             assert!((5..=rest.len()).contains(&length), "a message of {length} bytes in {}", rest.len());
             match flow.message(entries.front_mut(), tag, &rest[5..length], &mut Drop) {
                 Ok(false) => {}

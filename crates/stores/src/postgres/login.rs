@@ -12,7 +12,7 @@ use postgres_protocol::message::frontend;
 use storebench_engine::store::StoreError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::channel::{Channel, Fault, Lost};
+use super::channel::{Channel, Fault, Lost, Row};
 use super::errors::store_error;
 use super::wire::ServerError;
 use crate::net::{Address, Stream, connect, encrypt};
@@ -30,9 +30,17 @@ pub(super) struct Target {
 
 /// A connection that accepts queries.
 pub(super) struct Connected {
+    pub(super) target: Target,
     pub(super) channel: Channel,
     /// The process ID and the secret key for a CancelRequest.
     pub(super) process: (i32, i32),
+}
+
+impl Connected {
+    /// Runs statements, and returns the rows of all of them. `doing` says what for, in the error.
+    pub(super) async fn query(&mut self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
+        self.channel.query(sql).await.map_err(|fault| self.target.fault(doing, &fault))
+    }
 }
 
 impl Target {
@@ -104,7 +112,7 @@ impl Target {
             .map_err(|_| StoreError::BadUrl("the user or the database in the URL contains the byte 0".into()))?;
         let mut begun = false;
         match self.authenticate(&mut channel, &out, &mut begun).await {
-            Ok(process) => Ok(Connected { channel, process }),
+            Ok(process) => Ok(Connected { target: self.clone(), channel, process }),
             Err(Fault::Server(error)) => Err(store_error(&self.place(), &format!("log in as `{}`", self.user), &error)),
             Err(Fault::Lost(_)) if !begun => {
                 let said: String =

@@ -38,6 +38,7 @@ mod bulk;
 mod catalog;
 mod channel;
 mod durability;
+mod encode;
 mod errors;
 mod existing;
 mod figures;
@@ -68,7 +69,7 @@ use storebench_study::workload::Language;
 use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use catalog::Schema;
-use channel::{Channel, Fault};
+use channel::Fault;
 use durability::{Facts, Guarantee};
 use login::{Connected, Target, WITHIN};
 pub(crate) use session::PostgresSession;
@@ -161,11 +162,8 @@ impl PostgresStore {
     }
 
     /// Makes a control call on a new connection.
-    fn call<T>(&self, call: impl AsyncFnOnce(&mut Channel) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            call(&mut connected.channel).await
-        })
+    fn call<T>(&self, call: impl AsyncFnOnce(&mut Connected) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.control.block_on(async { call(&mut self.enter().await?.0).await })
     }
 
     /// Our tables that were prepared for writing.
@@ -184,8 +182,7 @@ impl PostgresStore {
     }
 
     async fn prepare_now(&self, layout: &Layout, how: Prepare) -> Result<Vec<Table>, StoreError> {
-        let (mut connected, facts) = self.enter().await?;
-        let channel = &mut connected.channel;
+        let (mut server, facts) = self.enter().await?;
         let read_only = how == Prepare::ReadOnly;
         let writes_theirs = how == Prepare::WriteExisting;
         if facts.in_recovery && !read_only {
@@ -194,7 +191,7 @@ impl PostgresStore {
                 self.target.place()
             )));
         }
-        let mut site = Schema::new(&self.target, channel, &self.schema);
+        let mut site = Schema::new(&mut server, &self.schema);
         if how.makes_nothing() {
             site.look().await?.check_made(&site, layout)?;
         } else {
@@ -205,7 +202,7 @@ impl PostgresStore {
             tables.push(match &collection.existing {
                 Some(existing) => {
                     let write = writes_theirs.then_some(self.overrides);
-                    existing::resolve(&self.target, channel, existing, collection.body, write).await?
+                    existing::resolve(&mut server, existing, collection.body, write).await?
                 }
                 None => Table::ours(&self.schema, &collection.name, collection.body, read_only),
             });
@@ -254,39 +251,28 @@ impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
         let facts = self.facts.get();
         let theirs = self.ready.get().is_some_and(|ready| ready.tables.iter().any(|table| table.theirs.is_some()));
-        let operations = OpKind::ALL
-            .into_iter()
-            .filter(|kind| !matches!(kind, OpKind::Touch | OpKind::View))
-            .filter(|kind| !(theirs && *kind == OpKind::CompareAndSwap))
-            .map(|kind| match kind {
-                OpKind::BulkInsert if theirs => (kind, Support::Native),
-                OpKind::CompareAndSwap => (
-                    kind,
-                    Support::Approximated(
-                        "compares xmin, the ID of the transaction that wrote the row; IDs wrap around after 2^32 \
-                         transactions",
-                    ),
+        let support = |kind| {
+            Some(match kind {
+                OpKind::Touch | OpKind::View => return None,
+                OpKind::CompareAndSwap if theirs => return None,
+                OpKind::CompareAndSwap => Support::Approximated(
+                    "compares xmin, the ID of the transaction that wrote the row; IDs wrap around after 2^32 \
+                     transactions",
                 ),
-                OpKind::MergePatch => (
-                    kind,
-                    Support::Approximated(
-                        "an UPDATE with a PL/pgSQL function that the driver creates in its schema; PostgreSQL does not \
-                         implement RFC 7396",
-                    ),
+                OpKind::MergePatch => Support::Approximated(
+                    "an UPDATE with a PL/pgSQL function that the driver creates in its schema; PostgreSQL does not \
+                     implement RFC 7396",
                 ),
-                OpKind::BulkInsert => (
-                    kind,
-                    Support::Approximated(
-                        "a binary COPY; if a key already exists, it is repeated as an INSERT of unnest with ON \
-                         CONFLICT DO NOTHING",
-                    ),
+                OpKind::BulkInsert if !theirs => Support::Approximated(
+                    "a binary COPY; if a key already exists, it is repeated as an INSERT of unnest with ON CONFLICT DO \
+                     NOTHING",
                 ),
-                kind => (kind, Support::Native),
+                _ => Support::Native,
             })
-            .collect();
+        };
         let durability = durability::levels(facts.as_ref(), self.apply);
         Capabilities {
-            operations,
+            operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
             shipped_durability: Durability::FSYNC,
             consistency: durability::consistency(facts.as_ref()),
@@ -329,10 +315,7 @@ impl Store for PostgresStore {
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            Schema::new(&self.target, &mut connected.channel, &self.schema).look().await
-        })
+        self.call(async |server| Schema::new(server, &self.schema).look().await)
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -372,7 +355,7 @@ impl Store for PostgresStore {
         if places.is_empty() {
             return Ok(true);
         }
-        self.call(async |channel| figures::settle(&self.target, channel, &places, at_most).await)
+        self.call(async |server| figures::settle(server, &places, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
@@ -380,7 +363,7 @@ impl Store for PostgresStore {
         if places.is_empty() {
             return Err(StoreError::NotSupported("VACUUM needs a writable collection that Storebench made".into()));
         }
-        self.call(async |channel| figures::compact(&self.target, channel, &places).await)
+        self.call(async |server| figures::compact(server, &places).await)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
@@ -397,7 +380,7 @@ impl Store for PostgresStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let table = self.table(collection)?;
-        self.call(async |channel| existing::sample(&self.target, channel, &table, at_most, seed).await)
+        self.call(async |server| existing::sample(server, &table, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
@@ -417,7 +400,7 @@ impl Store for PostgresStore {
     }
 
     fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
-        self.call(async |channel| existing::plain_columns(&self.target, channel, table).await)
+        self.call(async |server| existing::plain_columns(server, table).await)
     }
 
     fn same_keys(&self, collection: CollectionId) -> SameKeys {
@@ -451,26 +434,24 @@ impl Store for PostgresStore {
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
         let Op::Query { text, values, .. } = request.op else { return Ok(()) };
         let table = self.table(request.collection)?;
-        self.call(async |channel| study_queries::try_it(&self.target, channel, &table, text, values).await)
+        self.call(async |server| study_queries::try_it(server, &table, text, values).await)
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let table = self.table(request.collection)?;
         if let Op::Query { text, values, .. } = request.op {
-            return self.call(async |channel| {
-                study_queries::explain(&self.target, channel, &table, text, values).await.map(Some)
-            });
+            return self.call(async |server| study_queries::explain(server, &table, text, values).await.map(Some));
         }
-        self.call(async |channel| figures::explain(&self.target, channel, &table, &request.op).await)
+        self.call(async |server| figures::explain(server, &table, &request.op).await)
     }
 
     fn build_index(&self, collection: CollectionId, _name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
         let table = self.table(collection)?;
-        self.call(async |channel| indexes::build(&self.target, channel, &table, text).await)
+        self.call(async |server| indexes::build(server, &table, text).await)
     }
 
     fn drop_index(&self, _collection: CollectionId, _name: &str, text: &str) -> Result<(), StoreError> {
-        self.call(async |channel| indexes::drop(&self.target, channel, &self.schema, text).await)
+        self.call(async |server| indexes::drop(server, &self.schema, text).await)
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -484,9 +465,6 @@ impl Store for PostgresStore {
 
     fn remove(&self) -> Result<(), StoreError> {
         self.ready.take();
-        self.control.block_on(async {
-            let (mut connected, _) = self.enter().await?;
-            remove(&mut Schema::new(&self.target, &mut connected.channel, &self.schema)).await
-        })
+        self.call(async |server| remove(&mut Schema::new(server, &self.schema)).await)
     }
 }

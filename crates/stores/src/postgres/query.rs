@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
-use super::channel::{Channel, Fault, Lost, Row};
+use super::channel::{Fault, Lost, Row};
 use super::existing::AS_TEXT;
 use super::login::{Connected, Target};
 use super::sql::{identifier, literal};
@@ -20,8 +20,7 @@ const MOST: usize = 5_000;
 
 /// A cursor that is open in a transaction, on a separate connection.
 pub(super) struct Query {
-    target: Target,
-    connected: Connected,
+    server: Connected,
     /// Rows that were read.
     number: u64,
     /// Rows of the next page. `None` at the end.
@@ -31,34 +30,33 @@ pub(super) struct Query {
 impl Query {
     /// Begins the transaction and opens the cursor. Each row is one JSON object.
     pub(super) async fn open(target: &Target, text: &str) -> Result<Self, StoreError> {
-        let mut connected = target.login().await?;
+        let mut server = target.login().await?;
         let text = text.trim_end().trim_end_matches(';');
         let settings = format!("{AS_TEXT}; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-        target.ask(DOING, connected.channel.query(&settings)).await?;
+        target.ask(DOING, server.channel.query(&settings)).await?;
         // Prepared, because preparing takes a single statement: no second one can end the transaction. The line break
         // ends a comment at the end of the text.
-        let columns = columns(target, &mut connected.channel, text).await?;
+        let columns = columns(&mut server, text).await?;
         check_names(&columns)?;
         let selected = selected(&columns);
         let sql = format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT {selected} FROM (\n{text}\n) AS q");
         let mut out = Vec::new();
         wire::parse(&mut out, 0, &sql, &[]);
         Bind::new(&mut out, 0, 0).run();
-        let channel = &mut connected.channel;
-        channel.send(&out).await.map_err(|lost| target.broke(DOING, &lost))?;
+        server.channel.send(&out).await.map_err(|lost| target.broke(DOING, &lost))?;
         // A query has no timeout: it may have to sort everything before its first row.
-        channel.rows().await.map_err(|failed| fault(target, DOING, &failed))?;
-        Ok(Self { target: target.clone(), connected, number: 0, rows: Some(FIRST) })
+        server.channel.rows().await.map_err(|failed| fault(target, DOING, &failed))?;
+        Ok(Self { server, number: 0, rows: Some(FIRST) })
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
         page.clear();
         let Some(wanted) = self.rows else { return Ok(false) };
         let fetch = format!("FETCH {wanted} FROM storebench_rows");
-        let fetched = self.connected.channel.query(&fetch).await;
+        let fetched = self.server.channel.query(&fetch).await;
         // Another connection would see another snapshot, so the query cannot continue.
         let rows: Vec<Row> =
-            fetched.map_err(|failed| match fault(&self.target, "read the rows of the query", &failed) {
+            fetched.map_err(|failed| match fault(&self.server.target, "read the rows of the query", &failed) {
                 writes @ StoreError::NotSupported(_) => writes,
                 error => StoreError::Failed(error.to_string()),
             })?;
@@ -88,7 +86,8 @@ impl RowStream for Query {
 }
 
 /// What a query returns: its columns and their types.
-async fn columns(target: &Target, channel: &mut Channel, text: &str) -> Result<Vec<(String, u32)>, StoreError> {
+async fn columns(server: &mut Connected, text: &str) -> Result<Vec<(String, u32)>, StoreError> {
+    let (target, channel) = (&server.target, &mut server.channel);
     let mut out = Vec::new();
     wire::parse(&mut out, 1, &format!("SELECT * FROM (\n{text}\n) AS q"), &[]);
     wire::describe(&mut out, 1);

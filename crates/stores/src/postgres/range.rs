@@ -7,8 +7,7 @@
 
 use storebench_engine::store::{BadRow, ErrorKind, LocalFuture, RowPage, RowStream, StoreError};
 
-use super::channel::{Fault, Lost};
-use super::errors::op_error;
+use super::errors::{op_error, store_error};
 use super::existing::{ALL_ROWS, AS_TEXT};
 use super::login::{Connected, Target};
 use super::sql::Table;
@@ -79,8 +78,7 @@ impl Range {
             None => self.begin().await?,
         };
         let mut newest = Newest { before: self.last.as_deref(), bad: None };
-        let filled = fill(&mut copy, page, &self.table, &mut newest).await;
-        let more = filled.map_err(|failure| self.failed(failure))?;
+        let more = fill(&mut copy, page, &self.table, &mut newest).await?;
         self.last = newest.of(page).map(str::to_owned);
         if more {
             self.copy = Some(copy);
@@ -89,57 +87,11 @@ impl Range {
         }
         Ok(true)
     }
-
-    fn failed(&self, failure: Failure) -> StoreError {
-        let refused = |why: &str| {
-            let (place, table) = (self.target.place(), &self.table.place);
-            StoreError::NotSupported(format!(
-                "{place}: {table} cannot be copied: {why}; name another key column, or use --query"
-            ))
-        };
-        match failure {
-            Failure::Twice(key) => refused(&format!("the key `{key}` is in two rows")),
-            Failure::NoText => refused("a key is not UTF-8"),
-            Failure::NoKey => refused("a key is NULL"),
-            Failure::Garbled => StoreError::Failed(format!(
-                "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; check for a proxy in between",
-                self.target.place()
-            )),
-            Failure::Fault(Fault::Server(error)) if op_error(&error).kind == ErrorKind::Temporary => {
-                StoreError::Unreachable(self.target.fault(DOING, &Fault::Server(error)).to_string())
-            }
-            Failure::Fault(fault) => self.target.fault(DOING, &fault),
-        }
-    }
 }
 
 impl RowStream for Range {
     fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
         Box::pin(self.page(page))
-    }
-}
-
-enum Failure {
-    Fault(Fault),
-    /// Two rows have this key.
-    Twice(String),
-    /// A key is not text.
-    NoText,
-    /// A row has no key.
-    NoKey,
-    /// The bytes are not this protocol.
-    Garbled,
-}
-
-impl From<Lost> for Failure {
-    fn from(lost: Lost) -> Self {
-        Self::Fault(lost.into())
-    }
-}
-
-impl From<Garbled> for Failure {
-    fn from(_: Garbled) -> Self {
-        Self::Garbled
     }
 }
 
@@ -164,41 +116,59 @@ impl Newest<'_> {
 }
 
 /// Reads rows until the page is full. Returns false at the end of the range.
-async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut Newest<'_>) -> Result<bool, Failure> {
+async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut Newest<'_>) -> Result<bool, StoreError> {
+    let Connected { target, channel, .. } = &mut copy.connected;
+    let refused = |why: &str| {
+        let (place, table) = (target.place(), &table.place);
+        StoreError::NotSupported(format!(
+            "{place}: {table} cannot be copied: {why}; name another key column, or use --query"
+        ))
+    };
+    let garbled = |_: Garbled| {
+        StoreError::Failed(format!(
+            "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; check for a proxy in between",
+            target.place()
+        ))
+    };
     // Rows without a document also take room.
     while page.rows.as_batch().total_bytes() + page.bad.len() * BAD_BYTES < PAGE_BYTES {
-        let channel = &mut copy.connected.channel;
-        let (tag, body) = channel.receive().await?;
+        let (tag, body) = channel.receive().await.map_err(|lost| target.broke(DOING, &lost))?;
         match tag {
             b'd' => {
-                let body = if copy.begun { body } else { behind_head(body)? };
+                let body = if copy.begun { body } else { behind_head(body).map_err(garbled)? };
                 copy.begun = true;
                 // Nothing after the header, or the end marker.
                 if body.is_empty() || body == [0xFF, 0xFF] {
                     continue;
                 }
-                let mut columns = Columns::of(body)?;
-                let key = columns.next()?.ok_or(Failure::NoKey)?;
-                let key = std::str::from_utf8(key).map_err(|_| Failure::NoText)?;
+                let mut columns = Columns::of(body).map_err(garbled)?;
+                let key = columns.next().map_err(garbled)?.ok_or_else(|| refused("a key is NULL"))?;
+                let key = std::str::from_utf8(key).map_err(|_| refused("a key is not UTF-8"))?;
                 if newest.of(page) == Some(key) {
                     if std::mem::take(&mut copy.again) {
                         continue;
                     }
-                    return Err(Failure::Twice(key.to_owned()));
+                    return Err(refused(&format!("the key `{key}` is in two rows")));
                 }
                 copy.again = false;
-                match columns.next()? {
-                    Some(value) => page.rows.push(key, if table.jsonb { wire::json_text(value)? } else { value }),
+                match columns.next().map_err(garbled)? {
+                    Some(value) if table.jsonb => page.rows.push(key, wire::json_text(value).map_err(garbled)?),
+                    Some(value) => page.rows.push(key, value),
                     None => {
                         newest.bad = Some((page.rows.len(), key.to_owned()));
                         page.bad.push(BadRow::of(key.as_bytes(), "its document is NULL".into()));
                     }
                 }
             }
-            b'E' => return Err(Failure::Fault(Fault::Server(ServerError::read(body)))),
+            b'E' => {
+                let error = ServerError::read(body);
+                let told = store_error(&target.place(), DOING, &error);
+                let temporary = op_error(&error).kind == ErrorKind::Temporary;
+                return Err(if temporary { StoreError::Unreachable(told.to_string()) } else { told });
+            }
             b'Z' => return Ok(false),
             b'H' | b'c' | b'C' | b'N' | b'S' | b'A' => {}
-            _ => return Err(Garbled.into()),
+            _ => return Err(garbled(Garbled)),
         }
     }
     Ok(true)

@@ -12,20 +12,20 @@ use storebench_engine::store::{
     Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Request, Session, SessionCounters, SessionOptions,
     StoreError, Token,
 };
-use storebench_study::workload::Body;
 use tokio::runtime::Handle;
 
 use super::bulk::copy_rows;
 use super::channel::Lost;
+use super::encode::{Collection, List, check_size, misfit, put_body};
 use super::flow::{Entry, Flow, Next, What};
 use super::login::{Connected, WITHIN};
 use super::setup::{Setup, set_up};
-use super::sql::{KINDS, Kind, Table};
+use super::sql::{Statement, Table};
 use super::study_queries;
 use super::transaction::Transaction;
-use super::wire::{self, Bind, LARGEST_BYTES, Look, oid};
+use super::wire::{self, Bind, oid};
 use crate::connection::{self, Answers, Link};
-use crate::document::{collection_of, counter, prefix_end_text, wrong_collection};
+use crate::document::{collection_of, prefix_end_text};
 use crate::net::Stream;
 use crate::study_queries::ByNumber;
 
@@ -35,21 +35,6 @@ struct Prepared {
     types: Vec<u32>,
     /// Whether the server has prepared it, or will have when it has read the output.
     known: bool,
-}
-
-/// A query whose limit is part of the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum List {
-    From(u32),
-    Between(u32),
-    Page(String, u32),
-}
-
-/// A collection: its table, and the numbers of its statements.
-struct Collection {
-    table: Table,
-    statements: [Option<usize>; KINDS.len()],
-    lists: Vec<(List, usize)>,
 }
 
 /// What is needed to reconnect.
@@ -102,12 +87,14 @@ impl PostgresSession {
         let collections = tables
             .iter()
             .map(|table| {
-                let statements = KINDS.map(|kind| {
-                    let (sql, types) = table.statement(kind)?;
+                let mut add = |statement: Option<Statement>| {
+                    let (sql, types) = statement?;
                     prepared.push(Prepared { sql, types, known: true });
                     Some(prepared.len() - 1)
-                });
-                Collection { table: table.clone(), statements, lists: Vec::new() }
+                };
+                let statements = OpKind::ALL.map(|kind| add(table.statement(kind)));
+                let copy = add(table.copy_in());
+                Collection { table: table.clone(), statements, copy, lists: Vec::new() }
             })
             .collect();
         let process = connected.process;
@@ -140,38 +127,26 @@ impl PostgresSession {
     ) -> Result<(), OpError> {
         let position = request.collection.position();
         collection_of(request, &self.collections, false)?;
-        let (op, contents) = (request.op.kind(), request.contents);
         match request.op {
             Op::BulkWrite { kind, items } => return self.begin_bulk(position, kind, items, token, out),
             Op::Prefix { prefix, limit } => {
                 let end = prefix_end_text(prefix);
-                return self.range(position, prefix, end.as_deref(), limit, contents, op, token);
+                return self.range(request, prefix, end.as_deref(), limit, token);
             }
-            Op::Scan { start, end, limit } => {
-                return self.range(position, start, end, limit, contents, op, token);
-            }
-            Op::Page { field, value, limit } => return self.page(position, field, value, limit, contents, token),
-            Op::Query { number, text, values } => {
-                return self.query(position, number, text, values, contents, token);
-            }
+            Op::Scan { start, end, limit } => return self.range(request, start, end, limit, token),
+            Op::Page { field, value, limit } => return self.page(request, field, value, limit, token),
+            Op::Query { number, text, values } => return self.query(request, number, text, values, token),
             Op::Transaction { isolation, steps, rolls_back } => {
-                return self.begin_transaction(isolation, steps, rolls_back, contents, token, out);
+                return self.begin_transaction(isolation, steps, rolls_back, request.contents, token, out);
             }
             _ => {}
         }
         let Self { link, prelude, collections, .. } = self;
-        let bytes = ask(link, *prelude, token, op, What::Write);
+        let bytes = ask(link, *prelude, token, request.op.kind(), What::Write);
         let encoded = collections[position].encode(request, bytes);
-        match encoded {
-            Ok(what) => {
-                link.pipe.amend(|last| last.what = what);
-                Ok(())
-            }
-            Err(error) => {
-                link.pipe.take_back();
-                Err(error)
-            }
-        }
+        let what = encoded.inspect_err(|_| link.pipe.take_back())?;
+        link.pipe.amend(|last| last.what = what);
+        Ok(())
     }
 
     /// The number of a statement that begins or ends transactions.
@@ -221,43 +196,40 @@ impl PostgresSession {
 
     fn query(
         &mut self,
-        collection: usize,
+        request: &Request<'_>,
         number: u16,
         text: &str,
         values: Batch<'_>,
-        contents: bool,
         token: Token,
     ) -> Result<(), OpError> {
         let Self { queries, prepared, collections, .. } = self;
         let statement = *queries.get(number, || {
-            let sql = study_queries::statement(&collections[collection].table, text, values)?;
+            let table = &collections[request.collection.position()].table;
+            let sql = study_queries::statement(table, text, values)?;
             prepared.push(Prepared { sql, types: Vec::new(), known: false });
             Ok(prepared.len() - 1)
         })?;
         check_size(values.total_bytes())?;
         let count = u16::try_from(values.len()).map_err(|_| OpError::unsupported())?;
         self.prepare(statement);
-        let what = What::Query { contents, statement };
+        let what = What::Query { contents: request.contents, statement };
         let bytes = ask(&mut self.link, self.prelude, token, OpKind::Query, what);
         let bind = Bind::text(bytes, statement, count);
         values.iter().fold(bind, |bind, (_, value)| study_queries::bind(bind, value)).run();
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn range(
         &mut self,
-        collection: usize,
+        request: &Request<'_>,
         start: &str,
         end: Option<&str>,
         limit: u32,
-        contents: bool,
-        op: OpKind,
         token: Token,
     ) -> Result<(), OpError> {
         let list = if end.is_some() { List::Between(limit) } else { List::From(limit) };
-        let number = self.list(collection, list)?;
-        let bytes = self.rows(collection, contents, op, token);
+        let number = self.list(request.collection.position(), list)?;
+        let bytes = self.rows(request, token);
         let bind = Bind::new(bytes, number, if end.is_some() { 2 } else { 1 }).bytes(start.as_bytes());
         match end {
             Some(end) => bind.bytes(end.as_bytes()).run(),
@@ -268,13 +240,13 @@ impl PostgresSession {
 
     fn page(
         &mut self,
-        collection: usize,
+        request: &Request<'_>,
         field: &str,
         value: &str,
         limit: u32,
-        contents: bool,
         token: Token,
     ) -> Result<(), OpError> {
+        let collection = request.collection.position();
         // Searched first, so that the name of the field is copied only once.
         let known = self.collections[collection]
             .lists
@@ -286,15 +258,15 @@ impl PostgresSession {
             Some(number) => number,
             None => self.list(collection, List::Page(field.to_owned(), limit))?,
         };
-        let bytes = self.rows(collection, contents, OpKind::Page, token);
+        let bytes = self.rows(request, token);
         Bind::new(bytes, number, 1).json(value.as_bytes()).run();
         Ok(())
     }
 
     /// The buffer for a request whose answer is rows.
-    fn rows(&mut self, collection: usize, contents: bool, op: OpKind, token: Token) -> &mut Vec<u8> {
-        let jsonb = self.collections[collection].table.jsonb;
-        ask(&mut self.link, None, token, op, What::Rows { contents, jsonb })
+    fn rows(&mut self, request: &Request<'_>, token: Token) -> &mut Vec<u8> {
+        let jsonb = self.collections[request.collection.position()].table.jsonb;
+        ask(&mut self.link, None, token, request.op.kind(), What::Rows { contents: request.contents, jsonb })
     }
 
     fn begin_bulk(
@@ -305,9 +277,9 @@ impl PostgresSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let Collection { table, statements, .. } = &self.collections[collection];
-        if statements[Kind::BulkUpsert as usize].is_none() {
-            return Err(misfit(Kind::BulkUpsert, table));
+        let Collection { table, statements, copy, .. } = &self.collections[collection];
+        if statements[OpKind::BulkUpsert as usize].is_none() {
+            return Err(misfit(OpKind::BulkUpsert, table));
         }
         let place = self.flow.take_bulk();
         let bulk = &mut self.flow.bulks[place];
@@ -316,7 +288,7 @@ impl PostgresSession {
             bulk.items.push(key, body);
         }
         bulk.begin(token, kind, collection);
-        bulk.copying &= statements[Kind::Copy as usize].is_some();
+        bulk.copying &= copy.is_some();
         self.go_on(place, out);
         Ok(())
     }
@@ -331,21 +303,17 @@ impl PostgresSession {
                 continue;
             }
             let bulk = &self.flow.bulks[place];
-            let Collection { table, statements, .. } = &self.collections[bulk.collection];
+            let op = bulk.op();
+            let Collection { table, statements, copy, .. } = &self.collections[bulk.collection];
             let (body_kind, (_, element, _)) = (table.given.body, table.given.types);
-            let kind = match (bulk.copying, bulk.kind) {
-                (true, _) => Kind::Copy,
-                (false, BulkWrite::Insert) => Kind::BulkInsert,
-                (false, BulkWrite::Upsert) => Kind::BulkUpsert,
+            let Some(statement) = (if bulk.copying { *copy } else { statements[op as usize] }) else {
+                return self.flow.end_bulk(place, Some(misfit(op, table)), out);
             };
-            let Some(statement) = statements[kind as usize] else {
-                return self.flow.end_bulk(place, Some(misfit(kind, table)), out);
-            };
-            let entry = Entry { token: None, op: bulk.op(), what: What::Bulk(place), in_transaction: false };
+            let entry = Entry { token: None, op, what: What::Bulk(place), in_transaction: false };
             let bytes = self.link.pipe.request(entry, true);
             let result = {
                 let items = bulk.part(&part);
-                if kind == Kind::Copy {
+                if bulk.copying {
                     Bind::new(bytes, statement, 0).start();
                     let result = copy_rows(bytes, items, |out, body| put_body(out, body_kind, body));
                     wire::copy_done(bytes);
@@ -380,74 +348,6 @@ impl PostgresSession {
     }
 }
 
-impl Collection {
-    /// Appends a request that is one statement. Returns the meaning of its answer.
-    fn encode(&self, request: &Request<'_>, bytes: &mut Vec<u8>) -> Result<What, OpError> {
-        let (jsonb, contents) = (self.table.jsonb, request.contents);
-        let statement = |kind: Kind| self.statements[kind as usize].ok_or_else(|| misfit(kind, &self.table));
-        Ok(match request.op {
-            Op::Insert { key, body } => self.write(Kind::Insert, key, body, bytes)?,
-            Op::Upsert { key, body } => self.write(Kind::Upsert, key, body, bytes)?,
-            Op::Replace { key, body } => self.write(Kind::Replace, key, body, bytes)?,
-            Op::Append { key, bytes: added } => self.write(Kind::Append, key, added, bytes)?,
-            Op::Prepend { key, bytes: added } => self.write(Kind::Prepend, key, added, bytes)?,
-            Op::MergePatch { key, patch } => {
-                check_size(patch.len())?;
-                Bind::new(bytes, statement(Kind::Merge)?, 2).bytes(key.as_bytes()).json(patch).run();
-                What::Write
-            }
-            Op::Read { key } => {
-                Bind::new(bytes, statement(Kind::Read)?, 1).bytes(key.as_bytes()).run();
-                What::Read { contents, jsonb }
-            }
-            Op::Exists { key } => {
-                Bind::new(bytes, statement(Kind::Exists)?, 1).bytes(key.as_bytes()).run();
-                What::Exists
-            }
-            Op::Delete { key } => {
-                Bind::new(bytes, statement(Kind::Delete)?, 1).bytes(key.as_bytes()).run();
-                What::Write
-            }
-            Op::Counter { key, delta, initial } => {
-                let bind = Bind::new(bytes, statement(Kind::Counter)?, 3).bytes(key.as_bytes());
-                bind.bytes(&initial.to_be_bytes()).bytes(&delta.to_be_bytes()).run();
-                What::Counter
-            }
-            Op::CompareAndSwap { key, expected, body } => {
-                check_size(body.len())?;
-                let bind = Bind::new(bytes, statement(Kind::CompareAndSwap)?, 3).bytes(key.as_bytes());
-                // No row has the transaction ID 0, so an invalid revision matches none.
-                self.body(bind, body)?.bytes(if expected.len() == 4 { expected } else { &[0; 4] }).run();
-                What::Swap
-            }
-            Op::BulkRead { keys } => {
-                many_keys(bytes, statement(Kind::BulkRead)?, keys)?;
-                What::Rows { contents, jsonb }
-            }
-            Op::BulkDelete { keys } => {
-                many_keys(bytes, statement(Kind::BulkDelete)?, keys)?;
-                What::Count
-            }
-            _ => return Err(OpError::unsupported()),
-        })
-    }
-
-    fn write(&self, kind: Kind, key: &str, body: &[u8], bytes: &mut Vec<u8>) -> Result<What, OpError> {
-        check_size(body.len())?;
-        let statement = self.statements[kind as usize].ok_or_else(|| misfit(kind, &self.table))?;
-        self.body(Bind::new(bytes, statement, 2).bytes(key.as_bytes()), body)?.run();
-        Ok(What::Write)
-    }
-
-    fn body<'a>(&self, bind: Bind<'a>, body: &[u8]) -> Result<Bind<'a>, OpError> {
-        Ok(match self.table.given.body {
-            Body::Json => bind.json(body),
-            Body::Bytes => bind.bytes(body),
-            Body::Counter => bind.bytes(&counter(body)?.to_be_bytes()),
-        })
-    }
-}
-
 /// The buffer for a request. The token of a transaction's own requests says that they are.
 fn ask(link: &mut Link<Entry>, prelude: Option<usize>, token: Token, op: OpKind, what: What) -> &mut Vec<u8> {
     let entry = Entry { token: Some(token), op, what, in_transaction: token == super::transaction::OWN };
@@ -470,73 +370,6 @@ fn parses(prepared: &[Prepared]) -> Vec<u8> {
     out
 }
 
-fn many_keys(out: &mut Vec<u8>, statement: usize, keys: Batch<'_>) -> Result<(), OpError> {
-    check_size(keys.total_bytes() + 4 * keys.len())?;
-    let elements = |out: &mut Vec<u8>| keys.iter().for_each(|(key, _)| wire::put(out, key.as_bytes()));
-    Bind::new(out, statement, 1).array(oid::TEXT, keys.len(), elements).run();
-    Ok(())
-}
-
-fn put_body(out: &mut Vec<u8>, kind: Body, body: &[u8]) -> Result<(), OpError> {
-    check_size(body.len())?;
-    match kind {
-        Body::Json => wire::put_json(out, body),
-        Body::Bytes => wire::put(out, body),
-        Body::Counter => wire::put(out, &counter(body)?.to_be_bytes()),
-    }
-    Ok(())
-}
-
-fn check_size(bytes: usize) -> Result<(), OpError> {
-    if bytes <= LARGEST_BYTES {
-        return Ok(());
-    }
-    Err(OpError::new(
-        ErrorKind::Refused,
-        format!("{bytes} bytes exceed PostgreSQL's limit for one message (1 GiB); make the document smaller"),
-    ))
-}
-
-/// Why a statement does not fit a table.
-fn misfit(kind: Kind, table: &Table) -> OpError {
-    match kind {
-        Kind::Append | Kind::Prepend if table.body != Body::Bytes => {
-            wrong_collection("append and prepend work on collections of bytes only")
-        }
-        Kind::Counter if table.body != Body::Counter => {
-            wrong_collection("counter works on collections of counters only")
-        }
-        Kind::Merge if table.body != Body::Json => wrong_collection("merge works on collections of JSON only"),
-        Kind::Merge if !table.read_only => OpError::new(
-            ErrorKind::Failed,
-            "merging into your table needs a function in the session's temporary schema; grant this user \
-             TEMPORARY on the database",
-        ),
-        Kind::CompareAndSwap if !table.read_only => {
-            wrong_collection("compare-and-swap needs a table that Storebench made")
-        }
-        _ if !table.read_only => {
-            if let Some(computed) = table.theirs.as_ref().and_then(|theirs| theirs.computed.as_ref()) {
-                let text = format!(
-                    "cannot insert into {}: its column {computed} is GENERATED ALWAYS AS IDENTITY, so the server accepts no \
-                     key; add ?identity=given to the URL to override that, change existing rows with --op replace, merge or \
-                     delete, or make it GENERATED BY DEFAULT",
-                    table.place
-                );
-                return OpError::new(ErrorKind::Failed, text);
-            }
-            let columns = table.theirs.as_ref().map(|theirs| theirs.mandatory.join(", ")).unwrap_or_default();
-            let text = format!(
-                "cannot insert into {}: its columns {columns} need values and have no defaults; give them \
-                 defaults, or change existing rows with --op replace or --op merge",
-                table.place
-            );
-            OpError::new(ErrorKind::Failed, text)
-        }
-        _ => wrong_collection("this collection was opened for reading only"),
-    }
-}
-
 impl Answers for PostgresSession {
     type Awaited = Entry;
 
@@ -548,7 +381,7 @@ impl Answers for PostgresSession {
         loop {
             let (entry, input) = self.link.pipe.look();
             let found = wire::look(input).map_err(|garbled| Lost::from(garbled).0)?;
-            let Look::Whole(tag, bytes) = found else { return Ok(()) };
+            let Some((tag, bytes)) = found else { return Ok(()) };
             let of_transaction = entry.as_ref().is_some_and(|entry| entry.in_transaction);
             let ended = match self.transaction.as_mut().filter(|_| of_transaction) {
                 Some(own) => self.flow.message(entry, tag, &input[5..bytes], &mut own.taking()),

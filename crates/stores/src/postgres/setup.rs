@@ -33,16 +33,16 @@ pub(super) async fn set_up(
     let process = connected.process;
     let doing = "set up a session";
     let asking = async move {
-        let channel = &mut connected.channel;
-        let rows = channel.query(FACTS).await.map_err(|fault| target.fault("read its version and settings", &fault))?;
+        let rows = connected.query("read its version and settings", FACTS).await?;
         let sets = setup.guarantee.settings(&target.place(), &rows, again)?;
-        channel.query(&sets).await.map_err(|fault| target.fault(doing, &fault))?;
+        connected.query(doing, &sets).await?;
         if !setup.first.is_empty() {
-            channel.query(&setup.first).await.map_err(|fault| target.fault(doing, &fault))?;
+            connected.query(doing, &setup.first).await?;
         }
+        let mut channel = connected.channel;
         channel.send(parses).await.map_err(|lost| target.broke(doing, &lost))?;
         channel.rows().await.map_err(|fault| target.fault("prepare the statements of a session", &fault))?;
-        connected.channel.into_stream().await.map_err(|lost| target.broke(doing, &lost))
+        channel.into_stream().await.map_err(|lost| target.broke(doing, &lost))
     };
     match tokio::time::timeout(within, asking).await {
         Ok(result) => result,
@@ -78,7 +78,8 @@ mod tests {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let host = Host { name: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
             let stream = connect(&host, None, Duration::from_secs(20)).await.unwrap();
-            let connected = Connected { channel: Channel::new(stream), process: (7, 8) };
+            let setup = setup(&host);
+            let connected = Connected { target: setup.target.clone(), channel: Channel::new(stream), process: (7, 8) };
             let silent = listener.accept().await.unwrap().0;
             // The second connection asks it to cancel.
             let asked = tokio::spawn(async move {
@@ -87,7 +88,6 @@ mod tests {
                 tokio::io::AsyncReadExt::read_exact(&mut stream, &mut request).await.unwrap();
                 request
             });
-            let setup = setup(&host);
             let setting = set_up(connected, &setup, b"", true, Duration::from_millis(50));
             let error = setting.await.expect_err("it said nothing");
             assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("no answer")), "{error}");

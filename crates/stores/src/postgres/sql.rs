@@ -5,7 +5,7 @@
 //! contract. Another collation would need a second index with `text_pattern_ops`, which every write would also have to
 //! maintain.
 
-use storebench_engine::store::StoreError;
+use storebench_engine::store::{OpKind, StoreError};
 use storebench_study::workload::Body;
 
 use super::wire::oid;
@@ -103,47 +103,6 @@ pub(super) enum Fields {
     None,
 }
 
-/// A statement that operations need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Insert,
-    Upsert,
-    Replace,
-    Append,
-    Prepend,
-    Read,
-    Exists,
-    Delete,
-    Counter,
-    CompareAndSwap,
-    Merge,
-    BulkInsert,
-    BulkUpsert,
-    BulkRead,
-    BulkDelete,
-    Copy,
-}
-
-/// Every kind, ordered by its number.
-pub(super) const KINDS: [Kind; 16] = [
-    Kind::Insert,
-    Kind::Upsert,
-    Kind::Replace,
-    Kind::Append,
-    Kind::Prepend,
-    Kind::Read,
-    Kind::Exists,
-    Kind::Delete,
-    Kind::Counter,
-    Kind::CompareAndSwap,
-    Kind::Merge,
-    Kind::BulkInsert,
-    Kind::BulkUpsert,
-    Kind::BulkRead,
-    Kind::BulkDelete,
-    Kind::Copy,
-];
-
 /// A statement and the types of its parameters.
 pub(super) type Statement = (String, Vec<u32>);
 
@@ -207,28 +166,27 @@ impl Table {
         }
     }
 
-    /// Whether a statement fits the table.
-    fn fits(&self, kind: Kind) -> bool {
+    /// Whether the statement of an operation fits the table.
+    fn fits(&self, kind: OpKind) -> bool {
         let of_body = match kind {
-            Kind::Append | Kind::Prepend => self.body == Body::Bytes,
-            Kind::Counter => self.body == Body::Counter,
-            Kind::Merge => self.body == Body::Json && self.merge.is_some(),
+            OpKind::Append | OpKind::Prepend => self.body == Body::Bytes,
+            OpKind::Counter => self.body == Body::Counter,
+            OpKind::MergePatch => self.body == Body::Json && self.merge.is_some(),
             _ => true,
         };
         let of_theirs = self.theirs.as_ref().is_none_or(|theirs| match kind {
-            // Not every table has xmin, and COPY cannot cast.
-            Kind::CompareAndSwap | Kind::Copy => false,
-            Kind::Insert | Kind::Upsert | Kind::Counter | Kind::BulkInsert | Kind::BulkUpsert => {
+            // Not every table has xmin.
+            OpKind::CompareAndSwap => false,
+            OpKind::Insert | OpKind::Upsert | OpKind::Counter | OpKind::BulkInsert | OpKind::BulkUpsert => {
                 theirs.mandatory.is_empty() && (theirs.computed.is_none() || theirs.overrides)
             }
             _ => true,
         });
-        let writes = !matches!(kind, Kind::Read | Kind::Exists | Kind::BulkRead);
-        of_body && of_theirs && !(writes && self.read_only)
+        of_body && of_theirs && !(kind.writes() && self.read_only)
     }
 
-    /// The text of a statement. `None` if it does not fit this table.
-    pub(super) fn statement(&self, kind: Kind) -> Option<Statement> {
+    /// The statement of an operation whose text depends on nothing else. `None` if it does not fit this table.
+    pub(super) fn statement(&self, kind: OpKind) -> Option<Statement> {
         if !self.fits(kind) {
             return None;
         }
@@ -248,30 +206,30 @@ impl Table {
         let replace = format!("{on} DO UPDATE SET {doc_name} = EXCLUDED.{doc_name}");
         let update = |to: String| format!("UPDATE {table} SET {doc_name} = {to} WHERE {key_column} = {given}");
         let (sql, types) = match kind {
-            Kind::Insert => (insert, vec![oid::TEXT, one]),
-            Kind::Upsert => (format!("{insert} {replace}"), vec![oid::TEXT, one]),
-            Kind::Replace => (update(format!("$2{cast}")), vec![oid::TEXT, one]),
-            Kind::Append => (update(format!("t.{doc_name} || $2")), vec![oid::TEXT, one]),
-            Kind::Prepend => (update(format!("$2 || t.{doc_name}")), vec![oid::TEXT, one]),
-            Kind::Read => {
+            OpKind::Insert => (insert, vec![oid::TEXT, one]),
+            OpKind::Upsert => (format!("{insert} {replace}"), vec![oid::TEXT, one]),
+            OpKind::Replace => (update(format!("$2{cast}")), vec![oid::TEXT, one]),
+            OpKind::Append => (update(format!("t.{doc_name} || $2")), vec![oid::TEXT, one]),
+            OpKind::Prepend => (update(format!("$2 || t.{doc_name}")), vec![oid::TEXT, one]),
+            OpKind::Read => {
                 (format!("SELECT {revision}, {doc} FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT])
             }
-            Kind::Exists => (format!("SELECT 1 FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
-            Kind::Delete => (format!("DELETE FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
-            Kind::Counter => (
+            OpKind::Exists => (format!("SELECT 1 FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
+            OpKind::Delete => (format!("DELETE FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
+            OpKind::Counter => (
                 format!("{insert} {on} DO UPDATE SET {doc_name} = t.{doc_name} + $3 RETURNING t.{doc_name}::bigint"),
                 vec![oid::TEXT, one, oid::INT8],
             ),
             // An update that waits for another one reads the row again when that one has ended, including its xmin
             // (READ COMMITTED).
-            Kind::CompareAndSwap => (
+            OpKind::CompareAndSwap => (
                 format!(
                     "WITH done AS (UPDATE {place} SET doc = $2 WHERE key = $1 AND xmin = $3 RETURNING xmin) \
                      SELECT (SELECT xmin FROM done), 1 WHERE EXISTS (SELECT 1 FROM {place} WHERE key = $1)"
                 ),
                 vec![oid::TEXT, one, oid::XID],
             ),
-            Kind::Merge => {
+            OpKind::MergePatch => {
                 let merge = self.merge.as_deref().unwrap_or_default();
                 // A document that is stored as text is merged as jsonb.
                 let to_json = if self.jsonb { "" } else { "::jsonb" };
@@ -284,7 +242,7 @@ impl Table {
                 };
                 (update(format!("{merge}(t.{doc_name}{to_json}, $2){back}")), vec![oid::TEXT, oid::JSONB])
             }
-            Kind::BulkInsert if self.key_type.is_some() => {
+            OpKind::BulkInsert if self.key_type.is_some() => {
                 // Reports which of the given texts were new: the column may hold `7` for a key given as `007`.
                 let sql = format!(
                     "WITH given AS (SELECT k, d, n FROM {items} WITH ORDINALITY AS g(k, d, n)), \
@@ -294,12 +252,12 @@ impl Table {
                 );
                 (sql, vec![oid::TEXT_ARRAY, many])
             }
-            Kind::BulkInsert => {
+            OpKind::BulkInsert => {
                 (format!("{unnest} {on} DO NOTHING RETURNING {key_column}"), vec![oid::TEXT_ARRAY, many])
             }
-            Kind::BulkUpsert => (format!("{unnest} {replace}"), vec![oid::TEXT_ARRAY, many]),
+            OpKind::BulkUpsert => (format!("{unnest} {replace}"), vec![oid::TEXT_ARRAY, many]),
             // By the requested texts: a text may occur twice, and several texts may be one key.
-            Kind::BulkRead => (
+            OpKind::BulkRead => (
                 format!(
                     "SELECT g.k, {doc} FROM unnest($1::text[]) AS g(k) JOIN {table} ON {key_column} = {}",
                     self.cast("g.k")
@@ -307,11 +265,11 @@ impl Table {
                 vec![oid::TEXT_ARRAY],
             ),
             // FOR UPDATE needs the privilege to update rows, which a user who may delete need not have.
-            Kind::BulkDelete if self.theirs.is_some() => {
+            OpKind::BulkDelete if self.theirs.is_some() => {
                 (format!("DELETE FROM {table} WHERE {key_column} = {}", self.any_of()), vec![oid::TEXT_ARRAY])
             }
             // Lock the rows in the order of their keys: a plan may visit them in any order.
-            Kind::BulkDelete => (
+            OpKind::BulkDelete => (
                 format!(
                     "WITH locked AS (SELECT {key_column} AS k FROM {table} WHERE {key_column} = {} \
                      ORDER BY {key_column} FOR UPDATE) DELETE FROM {table} USING locked WHERE {key_column} = locked.k",
@@ -319,9 +277,16 @@ impl Table {
                 ),
                 vec![oid::TEXT_ARRAY],
             ),
-            Kind::Copy => (format!("COPY {place} ({key_name}, {doc_name}) FROM STDIN (FORMAT binary)"), vec![]),
+            _ => return None,
         };
         Some((sql, types))
+    }
+
+    /// The `COPY` that inserts documents. `None` into a table of another program, since it cannot cast.
+    pub(super) fn copy_in(&self) -> Option<Statement> {
+        let Self { place, key_name, doc_name, .. } = self;
+        let sql = || (format!("COPY {place} ({key_name}, {doc_name}) FROM STDIN (FORMAT binary)"), Vec::new());
+        (self.theirs.is_none() && !self.read_only).then(sql)
     }
 
     /// A range of keys: `$1` is inclusive, and `$2`, if bounded, exclusive.
@@ -469,7 +434,8 @@ mod tests {
     #[test]
     fn what_only_reads_gets_no_statement_that_writes() {
         let table = Table::ours("s", "t", Body::Json, true);
-        let given: Vec<Kind> = KINDS.into_iter().filter(|kind| table.statement(*kind).is_some()).collect();
-        assert_eq!(given, [Kind::Read, Kind::Exists, Kind::BulkRead]);
+        let given: Vec<OpKind> = OpKind::ALL.into_iter().filter(|kind| table.statement(*kind).is_some()).collect();
+        assert_eq!(given, [OpKind::Read, OpKind::Exists, OpKind::BulkRead]);
+        assert!(table.copy_in().is_none());
     }
 }

@@ -4,16 +4,16 @@ use storebench_documents::json;
 use storebench_engine::store::{Batch, ErrorKind, Explanation, OpError, StoreError};
 use storebench_study::workload::{COLLECTION, Language, QueryPart};
 
-use super::channel::{Channel, Fault};
+use super::channel::Fault;
 use super::errors::op_error;
-use super::figures::full_scan;
-use super::login::Target;
+use super::figures::explanation;
+use super::login::{Connected, Target};
 use super::sql::{Table, literal};
 use super::wire::{self, Bind, Columns, Garbled};
+use crate::refusals::{not_supported, refused};
 
 /// The statement of a query. Its parameters are numbered in the order of their values.
 pub(super) fn statement(table: &Table, text: &str, values: Batch<'_>) -> Result<String, OpError> {
-    let refused = |why: String| OpError::new(ErrorKind::Refused, why);
     let text = text.trim_end().trim_end_matches(';').replace(COLLECTION, &table.place);
     let mut sql = String::with_capacity(text.len());
     for part in Language::Postgres.parts(&text).map_err(refused)? {
@@ -116,13 +116,12 @@ pub(super) fn push_row(columns: &[Column], mut values: Columns<'_>, out: &mut Ve
 
 /// Tries a query in a transaction that may only read.
 pub(super) async fn try_it(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     table: &Table,
     text: &str,
     values: Batch<'_>,
 ) -> Result<(), StoreError> {
-    let refused = |fault: Fault| match fault {
+    let refused = |target: &Target, fault: Fault| match fault {
         Fault::Server(error) if error.code == "25006" => {
             StoreError::NotSupported(format!("{error}; a query may only read: use another operation to write"))
         }
@@ -131,51 +130,51 @@ pub(super) async fn try_it(
         }
         fault => target.fault("try a query", &fault),
     };
-    let (prepare, given) = prepared(target, channel, table, text, values, refused).await?;
+    let (prepare, given) = prepared(server, table, text, values, refused).await?;
     // A query that changes the session's settings would change what is measured afterwards.
     if text.to_ascii_lowercase().contains("set_config") {
         return Err(StoreError::NotSupported("a query may not change settings; remove set_config".into()));
     }
-    channel.query("BEGIN TRANSACTION READ ONLY").await.map_err(refused)?;
-    channel.query(&prepare).await.map_err(refused)?;
-    channel.query(&format!("EXECUTE storebench_tried{given}")).await.map_err(refused)?;
-    channel.query("ROLLBACK; DEALLOCATE storebench_tried").await.map_err(refused).map(drop)
+    let execute = format!("EXECUTE storebench_tried{given}");
+    for sql in ["BEGIN TRANSACTION READ ONLY", &prepare, &execute, "ROLLBACK; DEALLOCATE storebench_tried"] {
+        server.channel.query(sql).await.map_err(|fault| refused(&server.target, fault))?;
+    }
+    Ok(())
 }
 
 /// The plan of a query, which is not executed.
 pub(super) async fn explain(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     table: &Table,
     text: &str,
     values: Batch<'_>,
 ) -> Result<Explanation, StoreError> {
-    let fault = |fault: Fault| target.fault("explain a query", &fault);
-    let (prepare, given) = prepared(target, channel, table, text, values, fault).await?;
-    channel.query(&prepare).await.map_err(fault)?;
-    let rows = channel.query(&format!("EXPLAIN EXECUTE storebench_tried{given}")).await.map_err(fault)?;
-    channel.query("DEALLOCATE storebench_tried").await.map_err(fault)?;
-    let lines: Vec<String> = rows.into_iter().filter_map(|mut row| row.pop().flatten()).collect();
-    Ok(Explanation { full_scan: full_scan(&lines), plan: lines.join("\n") })
+    let doing = "explain a query";
+    let fault = |target: &Target, fault: Fault| target.fault(doing, &fault);
+    let (prepare, given) = prepared(server, table, text, values, fault).await?;
+    server.query(doing, &prepare).await?;
+    let rows = server.query(doing, &format!("EXPLAIN EXECUTE storebench_tried{given}")).await?;
+    server.query(doing, "DEALLOCATE storebench_tried").await?;
+    Ok(explanation(rows))
 }
 
 /// The texts that prepare a query and give its values. Refuses more than one statement, since a second one could end
 /// the transaction.
 async fn prepared(
-    target: &Target,
-    channel: &mut Channel,
+    server: &mut Connected,
     table: &Table,
     text: &str,
     values: Batch<'_>,
-    fault: impl Fn(Fault) -> StoreError,
+    fault: impl Fn(&Target, Fault) -> StoreError,
 ) -> Result<(String, String), StoreError> {
-    let sql = statement(table, text, values).map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
+    let sql = statement(table, text, values).map_err(not_supported)?;
+    let (target, channel) = (&server.target, &mut server.channel);
     // The protocol prepares a single statement only.
     let mut out = Vec::new();
     wire::parse(&mut out, 0, &sql, &[]);
     wire::sync(&mut out);
     channel.send(&out).await.map_err(|lost| target.broke("try a query", &lost))?;
-    channel.rows().await.map_err(fault)?;
+    channel.rows().await.map_err(|failed| fault(target, failed))?;
     let given: Vec<String> = values.iter().map(|(_, value)| shown(value)).collect();
     let given = if given.is_empty() { String::new() } else { format!(" ({})", given.join(", ")) };
     // The line break ends a comment at the end of the text.

@@ -51,8 +51,6 @@ pub(super) struct Transaction {
     /// `None` once it has ended.
     token: Option<Token>,
     steps: Vec<Step>,
-    /// How many of `steps` it has.
-    count: usize,
     stage: Stage,
     contents: bool,
     rolls_back: bool,
@@ -115,30 +113,22 @@ impl PostgresSession {
             self.prepare(number);
         }
         let mut transaction = std::mem::take(&mut self.spare);
-        if transaction.steps.len() < steps.len() {
-            transaction.steps.resize_with(steps.len(), Step::default);
-        }
-        for (kept, step) in transaction.steps.iter_mut().zip(steps) {
-            kept.clone_from(step);
-        }
-        (transaction.token, transaction.count, transaction.error) = (Some(token), steps.len(), None);
+        steps.clone_into(&mut transaction.steps);
+        (transaction.token, transaction.error) = (Some(token), None);
         (transaction.contents, transaction.rolls_back) = (contents, rolls_back);
         transaction.found.begin(contents);
         transaction.stage = Stage::Steps(1);
         self.prelude = Some(self.control(begin(isolation)));
-        let sent = match transaction.steps.first().filter(|_| !steps.is_empty()) {
+        let sent = match transaction.steps.first() {
             Some(step) => step.request(contents).and_then(|request| self.encode(&request, OWN, out)),
             None => Err(OpError::unsupported()),
         };
         self.prelude = None;
         match sent {
             Ok(()) => self.transaction = Some(transaction),
-            Err(error) => {
-                self.spare = transaction;
-                return Err(error);
-            }
+            Err(_) => self.spare = transaction,
         }
-        Ok(())
+        sent
     }
 
     /// Goes on after an answer: sends the next step, or COMMIT or ROLLBACK, or completes.
@@ -155,7 +145,7 @@ impl PostgresSession {
             self.spare = transaction;
             return;
         };
-        if transaction.error.is_none() && sent < transaction.count {
+        if transaction.error.is_none() && sent < transaction.steps.len() {
             transaction.stage = Stage::Steps(sent + 1);
             let request = transaction.steps[sent].request(transaction.contents);
             match request.and_then(|request| self.encode(&request, OWN, out)) {

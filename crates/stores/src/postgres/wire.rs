@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::ascii::number;
+
 /// Types of parameters, by their object identifiers (`pg_type.dat`).
 pub(super) mod oid {
     pub(crate) const BYTEA: u32 = 17;
@@ -186,32 +188,24 @@ pub(super) fn copy_done(out: &mut Vec<u8>) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Garbled;
 
-/// What was found at the start of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// A complete message with this tag, and its length including the five bytes of its header.
-    Whole(u8, usize),
-    /// The beginning of a message of at least this many bytes.
-    Part(usize),
-}
-
-/// Looks for a message at the beginning of these bytes.
-pub(super) fn look(bytes: &[u8]) -> Result<Look, Garbled> {
-    let Some(&tag) = bytes.first() else { return Ok(Look::Part(5)) };
+/// Looks for a message at the beginning of these bytes: its tag, and its length including the five bytes of its header.
+/// `None` while it is incomplete.
+pub(super) fn look(bytes: &[u8]) -> Result<Option<(u8, usize)>, Garbled> {
+    let Some(&tag) = bytes.first() else { return Ok(None) };
     let large = match tag {
         b'D' | b'd' => true,
         b'R' | b'S' | b'K' | b'Z' | b'E' | b'N' | b'A' | b'1' | b'2' | b'3' | b'C' | b'T' | b't' | b'n' | b'G'
         | b'H' | b'W' | b'c' | b'I' | b's' | b'v' => false,
         _ => return Err(Garbled),
     };
-    let Some(length) = bytes.get(1..5) else { return Ok(Look::Part(5)) };
+    let Some(length) = bytes.get(1..5) else { return Ok(None) };
     let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
     // Libpq's own limit for messages that hold no data.
     let most = if large { 0x7FFF_FFFF } else { 1 << 20 };
     if !(4..=most).contains(&length) {
         return Err(Garbled);
     }
-    Ok(if bytes.len() > length { Look::Whole(tag, length + 1) } else { Look::Part(length + 1) })
+    Ok((bytes.len() > length).then_some((tag, length + 1)))
 }
 
 /// The columns of a DataRow.
@@ -257,11 +251,7 @@ pub(super) fn json_text(value: &[u8]) -> Result<&[u8], Garbled> {
 /// How many rows a CommandComplete reports: `INSERT 0 3`, `SELECT 1`.
 pub(super) fn affected(body: &[u8]) -> u64 {
     let tag = body.strip_suffix(&[0]).unwrap_or(body);
-    let digits = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-    digits.iter().fold(0, |n, digit| match digit {
-        b'0'..=b'9' => n.saturating_mul(10).saturating_add(u64::from(digit - b'0')),
-        _ => n,
-    })
+    tag.rsplit(|byte| *byte == b' ').next().and_then(number).unwrap_or(0)
 }
 
 /// The content of an ErrorResponse or NoticeResponse.
@@ -337,9 +327,9 @@ mod tests {
 
     #[test]
     fn messages_are_found_whole_in_part_or_not_at_all() {
-        assert_eq!(look(b""), Ok(Look::Part(5)));
-        assert_eq!(look(b"Z\0\0\0\x05"), Ok(Look::Part(6)));
-        assert_eq!(look(b"Z\0\0\0\x05I2"), Ok(Look::Whole(b'Z', 6)));
+        assert_eq!(look(b""), Ok(None));
+        assert_eq!(look(b"Z\0\0\0\x05"), Ok(None));
+        assert_eq!(look(b"Z\0\0\0\x05I2"), Ok(Some((b'Z', 6))));
         for garbage in [&b"HTTP/1.1 400 Bad Request"[..], b"-ERR unknown", b"Z\0\0\0\x03", b"\x15\x03\x01"] {
             assert_eq!(look(garbage), Err(Garbled));
         }

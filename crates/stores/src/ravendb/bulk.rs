@@ -3,33 +3,24 @@
 
 use std::collections::HashSet;
 
-use storebench_engine::store::{Batch, ErrorKind, OpError, Reject, Reply};
+use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
-use super::dialect::{Next, Raven, RavenMemory, Task, append_body, push_body, push_delete, push_put, was_deleted};
+use super::dialect::{Raven, RavenMemory, Task, append_body, push_body, push_delete, push_put, was_deleted};
 use super::errors::{GARBLED, GARBLED_WRITE, op_error};
-use super::json::{self, Document, Walk};
+use super::json::{self, Document};
 use super::target::Collection;
 use crate::document::EXISTS;
-use crate::http::{Answer, Bulk, Method, RequestBuf, Step};
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
 use crate::repeats::Repeats;
 use storebench_study::workload::Body;
 
 /// How often one bulk insert looks for documents that others have created meanwhile.
 const MOST_ROUNDS: u32 = 100;
 
-/// What is done to each document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BulkKind {
-    Insert,
-    Upsert,
-    Delete,
-    Read,
-}
-
 impl Raven {
     pub(super) fn start_bulk<'a>(
         &mut self,
-        kind: BulkKind,
+        kind: OpKind,
         items: Batch<'_>,
         collection: &Collection,
         state: &'a mut RavenMemory,
@@ -41,13 +32,13 @@ impl Raven {
             let written = collection.naming.id(key, id).and_then(|()| {
                 body.clear();
                 match kind {
-                    BulkKind::Insert | BulkKind::Upsert => push_body(collection, document, body),
-                    BulkKind::Delete | BulkKind::Read => Ok(()),
+                    OpKind::BulkInsert | OpKind::BulkUpsert => push_body(collection, document, body),
+                    _ => Ok(()),
                 }
             });
             if let Err(error) = written {
                 // No document can have such a key, so there is nothing to read or remove.
-                if matches!(kind, BulkKind::Insert | BulkKind::Upsert) {
+                if matches!(kind, OpKind::BulkInsert | OpKind::BulkUpsert) {
                     bulk.reject(number, error);
                 }
                 bulk.items.push("", b"");
@@ -57,7 +48,7 @@ impl Raven {
             bulk.part.push(number);
         }
         *repeats = Repeats::default();
-        if kind == BulkKind::Read {
+        if kind == OpKind::BulkRead {
             *repeats = Repeats::of(bulk.part_keys());
             let Bulk { items, part, .. } = bulk;
             let (batch, mut seen) = (items.as_batch(), HashSet::new());
@@ -71,28 +62,24 @@ impl Raven {
     }
 
     /// Sends the next part, or ends the operation.
-    fn next_part<'a>(&self, kind: BulkKind, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
+    fn next_part<'a>(&self, kind: OpKind, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
         while state.bulk.part.is_empty() {
             if state.bulk.next_part() {
                 continue;
             }
-            if kind == BulkKind::Read {
-                return Ok(state.reply_rows());
-            }
             state.bulk.rejects.sort_by_key(|reject| reject.item);
-            let bulk = &state.bulk;
-            return Ok(Step::Done(Ok(Reply { rejects: &bulk.rejects, ..Reply::written(bulk.written) })));
+            return Ok(Some(if kind == OpKind::BulkRead { state.found.reply() } else { state.bulk.reply() }));
         }
         state.rounds = 0;
         self.send_part(kind, state, out);
-        Ok(Step::Send)
+        Ok(None)
     }
 
-    fn send_part(&self, kind: BulkKind, state: &mut RavenMemory, out: &mut RequestBuf) {
+    fn send_part(&self, kind: OpKind, state: &mut RavenMemory, out: &mut RequestBuf) {
         let collection = &self.target.collections[state.collection];
         state.task = Task::Bulk(kind);
         let bulk = &state.bulk;
-        if kind == BulkKind::Read {
+        if kind == OpKind::BulkRead {
             return self.send_ids(bulk, "/docs", out);
         }
         let body = self.begin_commands(out);
@@ -102,9 +89,9 @@ impl Raven {
                 body.push(b',');
             }
             match kind {
-                BulkKind::Insert => push_put(id, Some(""), document, body),
-                BulkKind::Upsert => push_put(id, None, document, body),
-                BulkKind::Delete | BulkKind::Read => push_delete(id, collection, body),
+                OpKind::BulkInsert => push_put(id, Some(""), document, body),
+                OpKind::BulkUpsert => push_put(id, None, document, body),
+                _ => push_delete(id, collection, body),
             }
         }
         body.extend_from_slice(b"]}");
@@ -112,19 +99,14 @@ impl Raven {
 
     fn send_ids(&self, bulk: &Bulk, path: &str, out: &mut RequestBuf) {
         let body = out.begin(Method::POST).only_reads().raw(&self.target.path).raw(path).body();
-        body.extend_from_slice(b"{\"Ids\":[");
-        for (position, id) in bulk.part_keys().enumerate() {
-            if position > 0 {
-                body.push(b',');
-            }
-            json::push_text(id, body);
-        }
-        body.extend_from_slice(b"]}");
+        body.extend_from_slice(b"{\"Ids\":");
+        bulk.push_part_keys(body);
+        body.push(b'}');
     }
 
     pub(super) fn answer_bulk<'a>(
         &mut self,
-        kind: BulkKind,
+        kind: OpKind,
         state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
@@ -132,16 +114,16 @@ impl Raven {
         let done = match answer {
             Err(error) => Err(error),
             Ok(answer) if answer.status == 413 && state.bulk.cut() => {
-                self.splits += 1;
+                out.splits += 1;
                 return self.next_part(kind, state, out);
             }
-            Ok(answer) if kind == BulkKind::Read => self.take_rows(state, &answer),
-            Ok(answer) if answer.status == 409 && kind == BulkKind::Insert && state.bulk.part.len() > 1 => {
+            Ok(answer) if kind == OpKind::BulkRead => self.take_rows(state, &answer),
+            Ok(answer) if answer.status == 409 && kind == OpKind::BulkInsert && state.bulk.part.len() > 1 => {
                 state.task = Task::BulkExisting;
                 self.send_ids(&state.bulk, "/docs?metadataOnly=true", out);
-                return Ok(Step::Send);
+                return Ok(None);
             }
-            Ok(answer) if answer.status == 409 && kind == BulkKind::Insert => Err(EXISTS),
+            Ok(answer) if answer.status == 409 && kind == OpKind::BulkInsert => Err(EXISTS),
             Ok(answer) => take_results(kind, state, &answer),
         };
         self.close_part(kind, done, state, out)
@@ -150,25 +132,23 @@ impl Raven {
     /// Ends the part in flight with this result, and continues with the next part.
     fn close_part<'a>(
         &mut self,
-        kind: BulkKind,
+        kind: OpKind,
         done: Result<(), OpError>,
         state: &'a mut RavenMemory,
         out: &mut RequestBuf,
     ) -> Next<'a> {
         if let Err(error) = done {
             // RavenDB rejects one of the documents: halving finds out which.
-            let refused = error.kind == ErrorKind::Refused && kind != BulkKind::Read;
+            let refused = error.kind == ErrorKind::Refused && kind != OpKind::BulkRead;
             if refused && state.bulk.cut() {
                 return self.next_part(kind, state, out);
             }
             let whole = state.bulk.part.len() == state.all && state.bulk.rejects.is_empty();
             let of_item = matches!(error.kind, ErrorKind::Conflict | ErrorKind::Refused);
-            if kind == BulkKind::Read || (whole && !of_item) {
+            if kind == OpKind::BulkRead || (whole && !of_item) {
                 return Err(error);
             }
-            for number in std::mem::take(&mut state.bulk.part) {
-                state.bulk.reject(number, error.clone());
-            }
+            state.bulk.reject_part(&error);
         }
         state.bulk.part.clear();
         self.next_part(kind, state, out)
@@ -183,7 +163,7 @@ impl Raven {
     ) -> Next<'a> {
         let mut seen = match answer.and_then(|answer| existing(&answer)) {
             Ok(existing) => existing,
-            Err(error) => return self.close_part(BulkKind::Insert, Err(error), state, out),
+            Err(error) => return self.close_part(OpKind::BulkInsert, Err(error), state, out),
         };
         let Bulk { items, part, rejects, .. } = &mut state.bulk;
         let batch = items.as_batch();
@@ -197,60 +177,68 @@ impl Raven {
         });
         state.rounds += 1;
         if part.is_empty() {
-            return self.close_part(BulkKind::Insert, Ok(()), state, out);
+            return self.close_part(OpKind::BulkInsert, Ok(()), state, out);
         }
         if state.rounds > MOST_ROUNDS {
             let error = OpError::new(
                 ErrorKind::Temporary,
                 "other clients keep creating and removing documents with these keys",
             );
-            return self.close_part(BulkKind::Insert, Err(error), state, out);
+            return self.close_part(OpKind::BulkInsert, Err(error), state, out);
         }
-        self.send_part(BulkKind::Insert, state, out);
-        Ok(Step::Send)
+        self.send_part(OpKind::BulkInsert, state, out);
+        Ok(None)
     }
 
     fn take_rows(&self, state: &mut RavenMemory, answer: &Answer<'_>) -> Result<(), OpError> {
-        match answer.status {
-            200 => {}
-            // None of them exists.
-            404 if answer.body.is_empty() => return Ok(()),
-            _ => return Err(op_error(answer, false)),
-        }
         let collection = &self.target.collections[state.collection];
-        let mut walk = Walk::new(answer.body);
-        json::results(&mut walk).ok_or(GARBLED)?;
-        while walk.element().ok_or(GARBLED)? {
-            if walk.peek() == Some(b'{') {
-                let document = json::document(&mut walk).ok_or(GARBLED)?;
-                let more = match state.repeats.is_empty() {
-                    true => 0,
-                    false => state.repeats.more(&document.meta("@id").ok_or(GARBLED)?),
-                };
-                for _ in 0..=more {
-                    state.take_row(collection, &document)?;
-                }
-            } else {
-                // `null` for a document that does not exist.
-                walk.value().ok_or(GARBLED)?;
+        each_document(answer, |document| {
+            let more = match state.repeats.is_empty() {
+                true => 0,
+                false => state.repeats.more(&document.meta("@id").ok_or(GARBLED)?),
+            };
+            for _ in 0..=more {
+                state.take_row(collection, &document)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
+/// Calls `take` with each of the requested documents that exist.
+fn each_document<'a>(
+    answer: &Answer<'a>,
+    mut take: impl FnMut(Document<'a>) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    match answer.status {
+        200 => {}
+        // None of them exists.
+        404 if answer.body.is_empty() => return Ok(()),
+        _ => return Err(op_error(answer, false)),
+    }
+    let mut walk = json::results(answer.body).ok_or(GARBLED)?;
+    while walk.element().ok_or(GARBLED)? {
+        if walk.peek() == Some(b'{') {
+            take(json::document(&mut walk).ok_or(GARBLED)?)?;
+        } else {
+            // `null` for a document that does not exist.
+            walk.value().ok_or(GARBLED)?;
+        }
+    }
+    Ok(())
+}
+
 /// Counts what a `bulk_docs` has done.
-fn take_results(kind: BulkKind, state: &mut RavenMemory, answer: &Answer<'_>) -> Result<(), OpError> {
+fn take_results(kind: OpKind, state: &mut RavenMemory, answer: &Answer<'_>) -> Result<(), OpError> {
     if answer.status != 201 {
         return Err(op_error(answer, true));
     }
-    let mut walk = Walk::new(answer.body);
-    json::results(&mut walk).ok_or(GARBLED_WRITE)?;
+    let mut walk = json::results(answer.body).ok_or(GARBLED_WRITE)?;
     let (mut results, mut removed) = (0, 0);
     while walk.element().ok_or(GARBLED_WRITE)? {
         let result = walk.value().ok_or(GARBLED_WRITE)?;
         results += 1;
-        if kind == BulkKind::Delete {
+        if kind == OpKind::BulkDelete {
             removed += usize::from(was_deleted(result).ok_or(GARBLED_WRITE)?);
         } else {
             // A stored document has a change vector.
@@ -261,28 +249,17 @@ fn take_results(kind: BulkKind, state: &mut RavenMemory, answer: &Answer<'_>) ->
     if results != state.bulk.part.len() {
         return Err(GARBLED_WRITE);
     }
-    state.bulk.written += if kind == BulkKind::Delete { removed } else { results };
+    state.bulk.written += if kind == OpKind::BulkDelete { removed } else { results };
     Ok(())
 }
 
 /// The ids of the documents that exist.
 fn existing(answer: &Answer<'_>) -> Result<HashSet<String>, OpError> {
     let mut found = HashSet::new();
-    match answer.status {
-        200 => {}
-        404 if answer.body.is_empty() => return Ok(found),
-        _ => return Err(op_error(answer, false)),
-    }
-    let mut walk = Walk::new(answer.body);
-    json::results(&mut walk).ok_or(GARBLED)?;
-    while walk.element().ok_or(GARBLED)? {
-        if walk.peek() == Some(b'{') {
-            let document = json::document(&mut walk).ok_or(GARBLED)?;
-            found.insert(document.meta("@id").ok_or(GARBLED)?.into_owned());
-        } else {
-            walk.value().ok_or(GARBLED)?;
-        }
-    }
+    each_document(answer, |document| {
+        found.insert(document.meta("@id").ok_or(GARBLED)?.into_owned());
+        Ok(())
+    })?;
     Ok(found)
 }
 
@@ -301,7 +278,7 @@ impl RavenMemory {
     /// Puts a document where replies take it from, if they include contents. Returns its size in bytes.
     pub(super) fn take_body(&mut self, collection: &Collection, document: &Document<'_>) -> Result<usize, OpError> {
         self.body.clear();
-        if !self.contents && collection.body == Body::Json {
+        if !self.found.contents() && collection.body == Body::Json {
             return Ok(document.len());
         }
         append_body(collection, document, &mut self.body).ok_or(GARBLED)?;

@@ -5,17 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{BulkWrite, Collected, ErrorKind, Op, OpError, Reply, Request};
+use storebench_engine::store::{Collected, ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
-use super::bulk::BulkKind;
-use super::errors::{ELSEWHERE, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error, refused};
-use super::json::{self, Document, Walk};
+use super::errors::{ELSEWHERE, GARBLED, GARBLED_WRITE, OVERFLOW, is_missing, op_error};
+use super::json::{self, Document};
 use super::page::Page;
 use super::range::Range;
 use super::target::{Collection, Target};
 use crate::document::{self, CHANGED, EXISTS};
-use crate::http::{Answer, Bulk, Dialect, Method, RequestBuf, Step};
+use crate::http::{Answer, Bulk, Dialect, Method, Next, RequestBuf};
+use crate::refusals::{check_fits, refused};
 use crate::repeats::Repeats;
 use crate::study_queries::{ByNumber, Template};
 
@@ -42,7 +42,6 @@ pub(crate) struct Raven {
     pub(super) bulk_docs: String,
     /// The part of a query that makes it wait for its index. Empty for `stale-ok`.
     pub(super) wait: String,
-    pub(super) splits: u64,
     /// The queries so far.
     pub(super) queries: ByNumber<Template>,
 }
@@ -52,7 +51,6 @@ pub(crate) struct Raven {
 pub(crate) struct RavenMemory {
     pub(super) task: Task,
     pub(super) collection: usize,
-    pub(super) contents: bool,
     /// The document's id.
     pub(super) id: String,
     /// The document to be written, the patch, or the time of expiry.
@@ -83,18 +81,14 @@ pub(super) enum Task {
     Insert,
     Upsert,
     Swap,
-    /// The revision that a replace is based on; then its write.
-    ReplaceBase,
-    Replace,
     Delete,
     /// The answer to enabling expiration; then the touch.
     SwitchExpiryOn,
-    /// The document that a touch or merge changes; then its write.
-    TouchBase,
-    MergeBase,
+    /// What a change is based on; then its write.
+    Base(Change),
     Modify(Change),
     Counter,
-    Bulk(BulkKind),
+    Bulk(OpKind),
     /// Which documents of a refused bulk insert exist.
     BulkExisting,
     Page,
@@ -106,63 +100,39 @@ pub(super) enum Task {
 /// What is done to a document between reading and writing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
+    /// Of the whole document, so that only its revision is read.
+    Replace,
     Touch,
     Merge,
 }
 
-/// The next step, or the error of the operation.
-pub(super) type Next<'a> = Result<Step<'a>, OpError>;
-
 impl Dialect for Raven {
     type State = RavenMemory;
 
-    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Step<'a> {
-        self.start(request, state, out).unwrap_or_else(|error| Step::Done(Err(error)))
-    }
-
-    fn answer<'a>(
-        &'a mut self,
-        state: &'a mut RavenMemory,
-        answer: Result<Answer<'a>, OpError>,
-        out: &mut RequestBuf,
-    ) -> Step<'a> {
-        self.go_on(state, answer, out).unwrap_or_else(|error| Step::Done(Err(error)))
-    }
-
-    fn splits(&self) -> u64 {
-        self.splits
-    }
-}
-
-impl Raven {
-    fn start<'a>(&mut self, request: &Request<'_>, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
-        let number = request.collection.position();
+    fn begin<'a>(&'a mut self, request: &Request<'_>, state: &'a mut RavenMemory, out: &mut RequestBuf) -> Next<'a> {
         let target = Arc::clone(&self.target);
         let collection = document::collection_of(request, &target.collections, target.read_only)?;
-        (state.collection, state.contents, state.tries) = (number, request.contents, 0);
+        (state.collection, state.tries) = (request.collection.position(), 0);
         state.found.begin(request.contents);
         match request.op {
             Op::Read { key } => {
                 collection.naming.id(key, &mut state.id)?;
                 state.task = Task::Read;
-                self.get(state, out);
+                self.document(Method::GET, state, out);
             }
             Op::Exists { key } => {
                 collection.naming.id(key, &mut state.id)?;
                 state.task = Task::Exists;
-                if collection.naming.ours {
-                    self.head(state, out);
-                } else {
-                    // Only the metadata shows whether it is of this collection.
-                    self.get(state, out);
-                }
+                // In collections of others, only the metadata shows whether it is of this one.
+                self.document(if collection.naming.ours { Method::HEAD } else { Method::GET }, state, out);
             }
             Op::Insert { key, body } => return self.put(state, collection, Task::Insert, key, body, out),
             Op::Upsert { key, body } => return self.put(state, collection, Task::Upsert, key, body, out),
-            Op::Replace { key, body } => return self.put(state, collection, Task::ReplaceBase, key, body, out),
+            Op::Replace { key, body } => {
+                return self.put(state, collection, Task::Base(Change::Replace), key, body, out);
+            }
             Op::CompareAndSwap { key, expected, body } => {
-                state.revision.clear();
-                state.revision.extend_from_slice(expected);
+                expected.clone_into(&mut state.revision);
                 return self.put(state, collection, Task::Swap, key, body, out);
             }
             Op::Delete { key } => {
@@ -185,37 +155,27 @@ impl Raven {
                 let expires = super::expiry::expires_at(expiry.max(Duration::from_millis(1)));
                 state.payload.extend_from_slice(expires.as_bytes());
                 if expiry_task.is_on() {
-                    state.task = Task::TouchBase;
-                    self.get(state, out);
+                    self.ask_base(Change::Touch, state, out);
                 } else {
                     state.task = Task::SwitchExpiryOn;
                     self.switch_expiry_on(out);
                 }
             }
             Op::MergePatch { key, patch } => {
-                if collection.body != Body::Json {
-                    return Err(refused("merge works on collections of JSON only"));
-                }
+                check_fits(OpKind::MergePatch, collection.body)?;
                 collection.naming.id(key, &mut state.id)?;
-                state.payload.clear();
-                state.payload.extend_from_slice(patch);
-                state.task = Task::MergeBase;
-                self.get(state, out);
+                patch.clone_into(&mut state.payload);
+                self.ask_base(Change::Merge, state, out);
             }
             Op::Counter { key, delta, initial } => {
-                if collection.body != Body::Counter {
-                    return Err(refused("counter works on collections of counters only"));
-                }
+                check_fits(OpKind::Counter, collection.body)?;
                 collection.naming.id(key, &mut state.id)?;
                 state.task = Task::Counter;
                 self.count(state, collection, delta, initial, out)?;
             }
-            Op::BulkWrite { kind, items } => {
-                let kind = if kind == BulkWrite::Insert { BulkKind::Insert } else { BulkKind::Upsert };
-                return self.start_bulk(kind, items, collection, state, out);
+            Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } | Op::BulkRead { keys: items } => {
+                return self.start_bulk(request.op.kind(), items, collection, state, out);
             }
-            Op::BulkDelete { keys } => return self.start_bulk(BulkKind::Delete, keys, collection, state, out),
-            Op::BulkRead { keys } => return self.start_bulk(BulkKind::Read, keys, collection, state, out),
             Op::Page { field, value, limit } => return self.start_page(field, value, limit, collection, state, out),
             Op::Prefix { prefix, limit } => return self.start_prefix(prefix, limit, collection, state, out),
             Op::Scan { start, end, limit } => return self.start_scan(start, end, limit, collection, state, out),
@@ -224,11 +184,11 @@ impl Raven {
                 return Err(OpError::unsupported());
             }
         }
-        Ok(Step::Send)
+        Ok(None)
     }
 
-    fn go_on<'a>(
-        &mut self,
+    fn answer<'a>(
+        &'a mut self,
         state: &'a mut RavenMemory,
         answer: Result<Answer<'a>, OpError>,
         out: &mut RequestBuf,
@@ -243,58 +203,39 @@ impl Raven {
         match state.task {
             Task::Read => self.answer_read(state, &answer),
             Task::Exists => self.answer_exists(state, &answer),
-            Task::Insert | Task::Upsert | Task::Swap => answer_put(state, &answer),
-            Task::ReplaceBase => {
+            Task::Base(Change::Replace) => {
                 match answer.status {
                     200 => {}
                     404 => return Err(OpError::not_found()),
                     _ => return Err(op_error(&answer, false)),
                 }
                 let tag = answer.header("etag").ok_or(GARBLED)?;
-                state.revision.clear();
-                state.revision.extend_from_slice(tag.trim_ascii().strip_prefix(b"\"").unwrap_or(tag));
+                tag.trim_ascii().strip_prefix(b"\"").unwrap_or(tag).clone_into(&mut state.revision);
                 while state.revision.last() == Some(&b'"') {
                     state.revision.pop();
                 }
-                state.task = Task::Replace;
+                state.task = Task::Modify(Change::Replace);
                 self.send_put(state, out);
-                Ok(Step::Send)
+                Ok(None)
             }
-            Task::Replace => {
-                if answer.status == 409 {
-                    if is_missing(&answer) {
-                        return Err(OpError::not_found());
-                    }
-                    again(state)?;
-                    state.task = Task::ReplaceBase;
-                    self.head(state, out);
-                    return Ok(Step::Send);
+            Task::Base(change) => self.change(change, state, &answer, out),
+            Task::Modify(change) if answer.status == 409 => {
+                if is_missing(&answer) {
+                    return Err(OpError::not_found());
                 }
-                answer_put(state, &answer)
+                again(state)?;
+                self.ask_base(change, state, out);
+                Ok(None)
             }
+            Task::Insert | Task::Upsert | Task::Swap | Task::Modify(_) => answer_put(state, &answer),
             Task::Delete => answer_delete(&answer),
             Task::SwitchExpiryOn => {
                 if !answer.is_success() {
                     return Err(op_error(&answer, false));
                 }
                 self.target.expiry.set();
-                state.task = Task::TouchBase;
-                self.get(state, out);
-                Ok(Step::Send)
-            }
-            Task::TouchBase => self.change(Change::Touch, state, &answer, out),
-            Task::MergeBase => self.change(Change::Merge, state, &answer, out),
-            Task::Modify(change) => {
-                if answer.status != 409 {
-                    return answer_put(state, &answer);
-                }
-                if is_missing(&answer) {
-                    return Err(OpError::not_found());
-                }
-                again(state)?;
-                state.task = if change == Change::Touch { Task::TouchBase } else { Task::MergeBase };
-                self.get(state, out);
-                Ok(Step::Send)
+                self.ask_base(Change::Touch, state, out);
+                Ok(None)
             }
             Task::Counter => answer_count(state, &answer),
             Task::Page => self.answer_page(state, &answer, out),
@@ -303,7 +244,9 @@ impl Raven {
             Task::Bulk(_) | Task::BulkExisting | Task::Nothing => Err(GARBLED_WRITE),
         }
     }
+}
 
+impl Raven {
     /// Makes the database remove expired documents. This changes no document.
     fn switch_expiry_on(&self, out: &mut RequestBuf) {
         let out = out.begin(Method::POST).only_reads().raw(&self.target.path).raw("/admin/expiration/config");
@@ -311,12 +254,15 @@ impl Raven {
         out.body().extend_from_slice(settings.as_bytes());
     }
 
-    fn get(&self, state: &RavenMemory, out: &mut RequestBuf) {
-        out.begin(Method::GET).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+    /// Begins a request for one document.
+    fn document(&self, method: Method, state: &RavenMemory, out: &mut RequestBuf) {
+        out.begin(method).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
     }
 
-    fn head(&self, state: &RavenMemory, out: &mut RequestBuf) {
-        out.begin(Method::HEAD).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+    /// Reads what a change is based on.
+    fn ask_base(&self, change: Change, state: &mut RavenMemory, out: &mut RequestBuf) {
+        state.task = Task::Base(change);
+        self.document(if change == Change::Replace { Method::HEAD } else { Method::GET }, state, out);
     }
 
     /// Begins a `bulk_docs`. Returns the body up to the first command.
@@ -340,10 +286,10 @@ impl Raven {
         push_body(collection, body, &mut state.payload)?;
         state.task = task;
         match task {
-            Task::ReplaceBase => self.head(state, out),
+            Task::Base(change) => self.ask_base(change, state, out),
             _ => self.send_put(state, out),
         }
-        Ok(Step::Send)
+        Ok(None)
     }
 
     fn send_put(&self, state: &RavenMemory, out: &mut RequestBuf) {
@@ -373,7 +319,7 @@ impl Raven {
             return Err(refused("the step exceeds ±(2^53 - 1), the range of exact integers in RavenDB's JSON"));
         }
         use std::io::Write as _;
-        out.begin(Method::PATCH).raw(&self.target.path).raw("/docs?id=").segment(&state.id);
+        self.document(Method::PATCH, state, out);
         let written = write!(
             out.body(),
             "{{\"Patch\":{{\"Script\":\"var n = this.v + args.d; if (!(Math.abs(n) <= {MOST})) throw '{OVERFLOW}'; \
@@ -388,26 +334,24 @@ impl Raven {
         let document = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
         let bytes = state.take_body(collection, &document)?;
-        state.revision.clear();
-        state.revision.extend_from_slice(document.meta("@change-vector").unwrap_or_default().as_bytes());
-        Ok(Step::Done(Ok(Reply {
+        document.meta("@change-vector").unwrap_or_default().as_bytes().clone_into(&mut state.revision);
+        Ok(Some(Reply {
             documents: 1,
             bytes: bytes as u64,
-            body: state.contents.then_some(&state.body),
+            body: state.found.contents().then_some(&state.body),
             revision: (!state.revision.is_empty()).then_some(&state.revision),
             ..Reply::default()
-        })))
+        }))
     }
 
-    /// The document of an answer to [`Raven::get`].
+    /// The document of an answer to a GET of one.
     fn single<'a>(&self, state: &RavenMemory, answer: &Answer<'a>) -> Result<Document<'a>, OpError> {
         match answer.status {
             200 => {}
             404 if answer.body.is_empty() => return Err(OpError::not_found()),
             _ => return Err(op_error(answer, false)),
         }
-        let mut walk = Walk::new(answer.body);
-        let document = json::results(&mut walk).and_then(|()| json::document(&mut walk)).ok_or(GARBLED)?;
+        let document = json::results(answer.body).and_then(|mut walk| json::document(&mut walk)).ok_or(GARBLED)?;
         document.meta("@change-vector").ok_or(GARBLED)?;
         let collection = &self.target.collections[state.collection];
         if !collection.holds(&document) {
@@ -430,7 +374,7 @@ impl Raven {
                 Err(error) => return Err(error),
             }
         };
-        Ok(Step::Done(Ok(Reply::written(usize::from(found)))))
+        Ok(Some(Reply::written(usize::from(found))))
     }
 
     /// Changes the document that was read, and writes it if it is still the same.
@@ -443,8 +387,7 @@ impl Raven {
     ) -> Next<'a> {
         let read = self.single(state, answer)?;
         let collection = &self.target.collections[state.collection];
-        state.revision.clear();
-        state.revision.extend_from_slice(read.meta("@change-vector").ok_or(GARBLED)?.as_bytes());
+        read.meta("@change-vector").ok_or(GARBLED)?.as_bytes().clone_into(&mut state.revision);
         state.body.clear();
         read.append_to(&mut state.body);
         let mut expires = read.meta("@expires").map(|text| text.into_owned());
@@ -471,7 +414,7 @@ impl Raven {
         let body = self.begin_commands(out);
         push_put(&state.id, std::str::from_utf8(&state.revision).ok(), &whole, body);
         body.extend_from_slice(b"]}");
-        Ok(Step::Send)
+        Ok(None)
     }
 }
 
@@ -559,9 +502,8 @@ fn answer_put<'a>(state: &'a mut RavenMemory, answer: &Answer<'_>) -> Next<'a> {
     }
     let result = first_result(answer).ok_or(GARBLED_WRITE)?;
     let told = json::member(result, "@change-vector").and_then(json::text).ok_or(GARBLED_WRITE)?;
-    state.revision.clear();
-    state.revision.extend_from_slice(told.as_bytes());
-    Ok(Step::Done(Ok(Reply { revision: Some(&state.revision), ..Reply::written(1) })))
+    told.as_bytes().clone_into(&mut state.revision);
+    Ok(Some(Reply { revision: Some(&state.revision), ..Reply::written(1) }))
 }
 
 fn answer_delete<'a>(answer: &Answer<'_>) -> Next<'a> {
@@ -570,7 +512,7 @@ fn answer_delete<'a>(answer: &Answer<'_>) -> Next<'a> {
     }
     let result = first_result(answer).ok_or(GARBLED_WRITE)?;
     match was_deleted(result) {
-        Some(true) => Ok(Step::Done(Ok(Reply::written(1)))),
+        Some(true) => Ok(Some(Reply::written(1))),
         Some(false) => Err(OpError::not_found()),
         None => Err(GARBLED_WRITE),
     }
@@ -585,11 +527,9 @@ fn answer_count<'a>(state: &RavenMemory, answer: &Answer<'_>) -> Next<'a> {
         .and_then(|document| json::member(document, "v"))
         .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
         .ok_or(GARBLED_WRITE)?;
-    Ok(Step::Done(Ok(Reply { counter: Some(value), ..Reply::written(1) })))
+    Ok(Some(Reply { counter: Some(value), ..Reply::written(1) }))
 }
 
 fn first_result<'a>(answer: &Answer<'a>) -> Option<&'a [u8]> {
-    let mut walk = Walk::new(answer.body);
-    json::results(&mut walk)?;
-    walk.value()
+    json::results(answer.body)?.value()
 }

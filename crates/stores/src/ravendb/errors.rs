@@ -6,6 +6,7 @@ use storebench_engine::store::{ErrorKind, OpError, StoreError};
 
 use super::json;
 use crate::http::{Answer, status_error};
+use crate::refusals::refused;
 
 /// An answer that RavenDB does not give, to a request that changes nothing.
 pub(super) const GARBLED: OpError = OpError {
@@ -17,11 +18,6 @@ pub(super) const GARBLED: OpError = OpError {
 
 /// The same for a request that may have changed something.
 pub(super) const GARBLED_WRITE: OpError = OpError { kind: ErrorKind::OutcomeUnknown, message: GARBLED.message };
-
-/// The error of an operation that does not fit what the collection holds, or how it was prepared.
-pub(super) const fn refused(message: &'static str) -> OpError {
-    OpError { kind: ErrorKind::Refused, message: Cow::Borrowed(message) }
-}
 
 /// What the counter script throws if the sum is outside the range of exact JSON integers.
 pub(super) const OVERFLOW: &str = "storebench: overflow";

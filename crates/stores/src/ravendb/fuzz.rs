@@ -69,7 +69,6 @@ fn take(bytes: &[u8]) {
             target: Arc::new(target),
             bulk_docs: "/bulk_docs".into(),
             wait: String::new(),
-            splits: 0,
             queries: Default::default(),
         };
         answer_with(&mut raven, &ops, bytes);

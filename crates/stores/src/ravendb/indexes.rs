@@ -9,6 +9,7 @@ use storebench_study::workload::COLLECTION;
 use super::server::{INDEX_PREFIX, Server};
 use super::target::Collection;
 use crate::http::Method;
+use crate::refusals::refused_by_server;
 
 /// How soon the state of an index is read again at first, and at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -35,10 +36,7 @@ pub(super) async fn build(
     let begun = Instant::now();
     if !existed {
         let map = text.replace(COLLECTION, &format!("docs.{}", collection.name));
-        server.make_indexes(&[json!({ "Name": name, "Maps": [map] })]).await.map_err(|error| match error {
-            StoreError::Failed(why) => StoreError::NotSupported(why),
-            other => other,
-        })?;
+        server.make_indexes(&[json!({ "Name": name, "Maps": [map] })]).await.map_err(refused_by_server)?;
     }
     let mut pause = LOOK_AGAIN;
     loop {

@@ -55,6 +55,7 @@ use crate::http::{Client, HttpSession};
 use storebench_study::workload::Language;
 
 use crate::net::{self, Address, Control, Memo, with_net_options};
+use crate::refusals::not_supported;
 use crate::registry::{OptionHelp, Options, Scheme};
 use dialect::Raven;
 use prepare::MarkedDatabase;
@@ -137,14 +138,8 @@ impl RavenStore {
 
     /// The database, after a check that the server is RavenDB.
     async fn place(&self) -> Result<MarkedDatabase<'_>, StoreError> {
-        self.check_version().await?;
-        Ok(MarkedDatabase::new(&self.server, self.replicas))
-    }
-
-    async fn check_version(&self) -> Result<(), StoreError> {
-        let version = self.server.version().await?;
-        self.version.set(version);
-        Ok(())
+        self.version.set(self.server.version().await?);
+        Ok(MarkedDatabase { server: &self.server, replicas: self.replicas, contents: None, made: false })
     }
 
     /// What a session sends with every write and every query.
@@ -182,7 +177,7 @@ impl RavenStore {
                 time_span(options.timeout)
             ),
         };
-        Ok(Raven { target, bulk_docs, wait, splits: 0, queries: Default::default() })
+        Ok(Raven { target, bulk_docs, wait, queries: Default::default() })
     }
 }
 
@@ -283,7 +278,7 @@ impl Store for RavenStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        self.control.block_on(self.check_version())
+        self.control.block_on(self.place()).map(drop)
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
@@ -401,9 +396,7 @@ impl Store for RavenStore {
         let Some(collection) = target.collections.get(request.collection.position()) else { return Ok(None) };
         match request.op {
             Op::Page { field, .. } => {
-                let query = collection
-                    .query(field, target.read_only)
-                    .map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
+                let query = collection.query(field, target.read_only).map_err(not_supported)?;
                 self.control.block_on(self.server.explain(&query)).map(Some)
             }
             Op::Query { text, values, .. } => {

@@ -15,7 +15,9 @@
 //!
 //! Keys such as `users/17` or `highlights/ab-3/00000000000004` are unchanged in the id.
 
-use storebench_engine::store::{ErrorKind, OpError};
+use storebench_engine::store::OpError;
+
+use crate::refusals::refused;
 
 /// The longest id that RavenDB 4.1 reads. It stores ids of up to 2025 bytes, but then refuses to return them.
 const LONGEST_ID_BYTES: usize = 512;
@@ -50,18 +52,15 @@ impl Naming {
             into.push('!');
         }
         if into.len() > LONGEST_ID_BYTES {
-            return Err(OpError::new(
-                ErrorKind::Refused,
-                format!(
-                    "a key of {} bytes becomes a document id of {}; RavenDB allows ids of at most {LONGEST_ID_BYTES} \
-                     bytes, in which a non-ASCII byte takes at least two",
-                    key.len(),
-                    into.len()
-                ),
-            ));
+            return Err(refused(format!(
+                "a key of {} bytes becomes a document id of {}; RavenDB allows ids of at most {LONGEST_ID_BYTES} bytes, \
+                 in which a non-ASCII byte takes at least two",
+                key.len(),
+                into.len()
+            )));
         }
         if into.is_empty() {
-            return Err(OpError::new(ErrorKind::Refused, "RavenDB has no document with an empty id"));
+            return Err(refused("RavenDB has no document with an empty id"));
         }
         Ok(())
     }
@@ -182,6 +181,7 @@ fn from_hex(digits: &[u8], into: &mut Vec<u8>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use storebench_engine::store::ErrorKind;
 
     use super::*;
 

@@ -8,11 +8,12 @@ use std::io::Write as _;
 use serde_json::Value;
 use storebench_engine::store::{ErrorKind, OpError};
 
-use super::dialect::{Next, Raven, RavenMemory, Task};
-use super::errors::{GARBLED, op_error, refused};
+use super::dialect::{Raven, RavenMemory, Task};
+use super::errors::{GARBLED, op_error};
 use super::json::{self, Walk};
 use super::target::Collection;
-use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::refusals::refused;
 
 /// What a page looks for, kept between its requests.
 #[derive(Debug, Default)]
@@ -57,21 +58,18 @@ impl Raven {
         out: &mut RequestBuf,
     ) -> Next<'a> {
         let page = &mut state.page;
-        page.value = serde_json::from_str(value)
-            .map_err(|e| OpError::new(ErrorKind::Refused, format!("`{value}` is not a JSON value: {e}")))?;
+        page.value = serde_json::from_str(value).map_err(|e| refused(format!("`{value}` is not a JSON value: {e}")))?;
         if page.value.is_array() || page.value.is_object() {
             return Err(refused("the value of a page must be text, a number, true, false or null"));
         }
         page.query.clear();
         page.query.push_str(&collection.query(field, self.target.read_only || !collection.naming.ours)?);
-        page.field.clear();
-        page.field.push_str(field);
-        page.text.clear();
-        page.text.push_str(value.trim());
+        field.clone_into(&mut page.field);
+        value.trim().clone_into(&mut page.text);
         (page.limit, page.seen) = (limit, 0);
         state.task = Task::Page;
         self.ask_page(state, out)?;
-        Ok(Step::Send)
+        Ok(None)
     }
 
     fn ask_page(&self, state: &mut RavenMemory, out: &mut RequestBuf) -> Result<(), OpError> {
@@ -113,8 +111,7 @@ impl Raven {
             _ => return Err(op_error(answer, false)),
         }
         let collection = &self.target.collections[state.collection];
-        let mut walk = Walk::new(answer.body);
-        json::results(&mut walk).ok_or(GARBLED)?;
+        let mut walk = json::results(answer.body).ok_or(GARBLED)?;
         let mut rows = 0;
         while walk.element().ok_or(GARBLED)? {
             let document = json::document(&mut walk).ok_or(GARBLED)?;
@@ -129,13 +126,11 @@ impl Raven {
         state.page.seen += rows;
         if state.found.documents() < state.page.limit && rows > 0 && rows >= state.page.asked {
             self.ask_page(state, out)?;
-            return Ok(Step::Send);
+            return Ok(None);
         }
-        Ok(state.reply_rows())
+        Ok(Some(state.found.reply()))
     }
-}
 
-impl Raven {
     /// Refuses rows of an index that is behind, if the query had to wait for it. The rows are already read.
     pub(super) fn check_fresh(&self, walk: &mut Walk<'_>) -> Result<(), OpError> {
         if !self.wait.is_empty() {
@@ -148,13 +143,6 @@ impl Raven {
             }
         }
         Ok(())
-    }
-}
-
-impl RavenMemory {
-    /// The reply with the documents found.
-    pub(super) fn reply_rows(&self) -> Step<'_> {
-        Step::Done(Ok(self.found.reply()))
     }
 }
 

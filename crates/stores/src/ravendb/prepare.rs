@@ -9,10 +9,11 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Body;
 
+use super::errors::store_error;
 use super::names::{self, Naming};
 use super::server::{Contents, INDEX_PREFIX, MARKER_COLLECTION, MARKER_ID, Marker, Server};
 use super::target::{Collection, Expiry, Target, index_definition};
-use crate::http::Method;
+use crate::http::{Method, RequestBuf};
 use crate::net;
 
 /// How often RavenDB looks for expired documents in a database made here, in seconds, if the licence allows it.
@@ -29,19 +30,15 @@ const AT_ONCE: usize = 1_000;
 
 /// A database, and what the last look found in it.
 pub(super) struct MarkedDatabase<'s> {
-    server: &'s Server,
-    replicas: u32,
+    pub(super) server: &'s Server,
+    pub(super) replicas: u32,
     /// `None` if it does not exist.
-    contents: Option<Contents>,
+    pub(super) contents: Option<Contents>,
     /// Whether Storebench made it. Set once it is prepared.
-    made: bool,
+    pub(super) made: bool,
 }
 
-impl<'s> MarkedDatabase<'s> {
-    pub(super) fn new(server: &'s Server, replicas: u32) -> Self {
-        Self { server, replicas, contents: None, made: false }
-    }
-
+impl MarkedDatabase<'_> {
     /// Makes or finds the layout. Returns what sessions need to know.
     pub(super) async fn prepare(&mut self, layout: &Layout, how: Prepare) -> Result<Target, StoreError> {
         if how.makes_nothing() {
@@ -292,8 +289,7 @@ impl Server {
         doing: &str,
         is_done: impl AsyncFn() -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let text = body.to_string();
-        let response = self.client.call(method, path, Some(text.as_bytes())).await?;
+        let response = self.client.call(method, path, Some(body)).await?;
         if response.is_success() {
             return Ok(());
         }
@@ -311,7 +307,7 @@ impl Server {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(super::errors::store_error(&self.shown(), doing, &response.answer()))
+        Err(store_error(&self.shown(), doing, &response.answer()))
     }
 
     /// Writes the marker over the one with this change vector. If the vector is empty, there must be none yet.
@@ -327,14 +323,14 @@ impl Server {
     /// Runs all commands, or none if the marker is not what the first command expects. Returns the marker's new change
     /// vector. `None` if nothing was done.
     async fn change_marker(&self, commands: &[Value], doing: &str) -> Result<Option<String>, StoreError> {
-        let body = json!({ "Commands": commands }).to_string();
-        let response = self.client.call(Method::POST, &self.path("/bulk_docs"), Some(body.as_bytes())).await?;
+        let body = json!({ "Commands": commands });
+        let response = self.client.call(Method::POST, &self.path("/bulk_docs"), Some(&body)).await?;
         match response.status {
             200..=299 => Ok(Some(response.json()["Results"][0]["@change-vector"].as_str().unwrap_or("").to_owned())),
             409 => Ok(None),
             // Another client is making the same database, which is then loaded again.
             503 => self.wait_until_served().await.map(|()| None),
-            _ => Err(super::errors::store_error(&self.shown(), doing, &response.answer())),
+            _ => Err(store_error(&self.shown(), doing, &response.answer())),
         }
     }
 
@@ -342,9 +338,14 @@ impl Server {
         let mut request = self.client.request();
         request.begin(Method::GET).raw(&self.path("/docs?startsWith=")).segment(prefix);
         request.raw("&metadataOnly=true&pageSize=").number(at_most as u64);
-        let response = self.client.send(&request).await?;
+        self.ids(&request).await
+    }
+
+    /// The ids of the documents in an answer.
+    pub(super) async fn ids(&self, request: &RequestBuf) -> Result<Vec<String>, StoreError> {
+        let response = self.client.send(request).await?;
         if !response.is_success() {
-            return Err(super::errors::store_error(&self.shown(), "list documents", &response.answer()));
+            return Err(store_error(&self.shown(), "list documents", &response.answer()));
         }
         let told = response.json();
         let rows = told["Results"].as_array().into_iter().flatten();
@@ -390,7 +391,7 @@ impl Server {
         if response.is_success() || response.status == 404 {
             return Ok(());
         }
-        Err(super::errors::store_error(&self.shown(), "remove an index", &response.answer()))
+        Err(store_error(&self.shown(), "remove an index", &response.answer()))
     }
 }
 

@@ -11,12 +11,13 @@ use std::io::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use storebench_engine::store::OpError;
 
-use super::dialect::{Next, Raven, RavenMemory, Task};
-use super::errors::{GARBLED, op_error, refused};
-use super::json::{self, Walk};
+use super::dialect::{Raven, RavenMemory, Task};
+use super::errors::{GARBLED, op_error};
+use super::json;
 use super::names::id_characters;
 use super::target::Collection;
-use crate::http::{Answer, Method, RequestBuf, Step};
+use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::refusals::refused;
 
 /// The state of a range between its requests.
 #[derive(Debug, Default)]
@@ -85,7 +86,7 @@ impl Raven {
         range.end = end.map(str::to_owned);
         range.prefix = None;
         if end.is_some_and(|end| end <= start) {
-            return Ok(state.reply_rows());
+            return Ok(Some(state.found.reply()));
         }
         self.start_range(limit, state, out)
     }
@@ -95,10 +96,10 @@ impl Raven {
         state.range.limit = limit.min(i32::MAX as u32);
         state.range.step = Part::From;
         if limit == 0 {
-            return Ok(state.reply_rows());
+            return Ok(Some(state.found.reply()));
         }
         self.ask_range(state, out)?;
-        Ok(Step::Send)
+        Ok(None)
     }
 
     fn ask_range(&self, state: &mut RavenMemory, out: &mut RequestBuf) -> Result<(), OpError> {
@@ -153,15 +154,14 @@ impl Raven {
                     state.range.from = id;
                     state.range.step = Part::From;
                 }
-                None if !state.range.find_before(length) => return Ok(state.reply_rows()),
+                None if !state.range.find_before(length) => return Ok(Some(state.found.reply())),
                 None => {}
             }
             self.ask_range(state, out)?;
-            return Ok(Step::Send);
+            return Ok(None);
         }
         let collection = &self.target.collections[state.collection];
-        let mut walk = Walk::new(answer.body);
-        json::results(&mut walk).ok_or(GARBLED)?;
+        let mut walk = json::results(answer.body).ok_or(GARBLED)?;
         let mut rows = 0;
         while walk.element().ok_or(GARBLED)? {
             let document = json::document(&mut walk).ok_or(GARBLED)?;
@@ -174,7 +174,7 @@ impl Raven {
                 continue;
             }
             if state.range.end.as_ref().is_some_and(|end| state.key.as_slice() >= end.as_bytes()) {
-                return Ok(state.reply_rows());
+                return Ok(Some(state.found.reply()));
             }
             if state.found.documents() < state.range.limit {
                 state.take_row(collection, &document)?;
@@ -182,7 +182,7 @@ impl Raven {
         }
         let complete = state.range.from == state.range.within || state.range.step == Part::Behind;
         if state.found.documents() >= state.range.limit || (complete && rows < state.range.asked) {
-            return Ok(state.reply_rows());
+            return Ok(Some(state.found.reply()));
         }
         if rows > 0 {
             state.range.step = Part::Behind;
@@ -190,11 +190,11 @@ impl Raven {
             // Only if a range begins between documents. Then `from` is longer than `within`.
             let length = state.range.from.len();
             if !state.range.find_before(length) {
-                return Ok(state.reply_rows());
+                return Ok(Some(state.found.reply()));
             }
         }
         self.ask_range(state, out)?;
-        Ok(Step::Send)
+        Ok(None)
     }
 }
 
@@ -221,12 +221,10 @@ impl Range {
 
 /// The first id in the answers of a `multi_get`. `Some(None)` if all of them are empty.
 fn found(body: &[u8]) -> Option<Option<String>> {
-    let mut walk = Walk::new(body);
-    json::results(&mut walk)?;
+    let mut walk = json::results(body)?;
     while walk.element()? {
         let answer = walk.value()?;
-        let mut inner = Walk::new(json::member(answer, "Result")?);
-        json::results(&mut inner)?;
+        let mut inner = json::results(json::member(answer, "Result")?)?;
         if inner.element()? {
             return Some(Some(json::document(&mut inner)?.meta("@id")?.into_owned()));
         }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use storebench_engine::store::{Explanation, StoreError};
 
-use super::errors::store_error;
 use super::server::Server;
+use super::study_queries::automatic;
 use super::target::Collection;
 use crate::http::Method;
 use crate::net::places;
@@ -36,15 +36,9 @@ impl Server {
             request.begin(Method::GET).raw(&self.path("/collections/docs?name=")).segment(&collection.name);
             request.raw("&start=").number(start).raw("&pageSize=").number(length);
             request.raw("&metadataOnly=true");
-            let response = self.client.send(&request).await?;
-            if !response.is_success() {
-                return Err(store_error(&self.shown(), "list documents", &response.answer()));
-            }
-            let told = response.json();
-            let ids = told["Results"].as_array().into_iter().flatten();
             let mut key = Vec::new();
-            for id in ids.filter_map(|row| row["@metadata"]["@id"].as_str()) {
-                if collection.naming.key(id, &mut key)
+            for id in self.ids(&request).await? {
+                if collection.naming.key(&id, &mut key)
                     && let Ok(key) = std::str::from_utf8(&key)
                     && keys.len() < at_most
                     && seen.insert(key.to_owned())
@@ -76,15 +70,11 @@ impl Server {
         let body = json!({ "Query": query, "QueryParameters": { "v": "x" } });
         let path = self.path("/queries?debug=explain");
         let told = self.call(Method::POST, &path, Some(&body), "explain a query").await?.json();
-        let chosen = told["IndexName"].as_str().filter(|name| !name.is_empty());
-        let plan = match chosen {
-            Some(index) => format!("{query}\nautomatic index {index}"),
-            None => format!("{query}\nan automatic index that RavenDB creates at the first such query"),
-        };
         let reasons = told["Results"].as_array().into_iter().flatten();
         let reasons = reasons.map(|one: &Value| {
             format!("\nnot {}: {}", one["Index"].as_str().unwrap_or("?"), one["Reason"].as_str().unwrap_or("?"))
         });
-        Ok(Explanation { plan: plan + &reasons.collect::<String>(), full_scan: false })
+        let plan = format!("{query}\n{}{}", automatic(&told), reasons.collect::<String>());
+        Ok(Explanation { plan, full_scan: false })
     }
 }

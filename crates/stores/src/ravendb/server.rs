@@ -151,8 +151,7 @@ impl Server {
         body: Option<&Value>,
         doing: &str,
     ) -> Result<Response, StoreError> {
-        let text = body.map(Value::to_string);
-        let response = self.client.call(method, path, text.as_deref().map(str::as_bytes)).await?;
+        let response = self.client.call(method, path, body).await?;
         if response.is_success() {
             return Ok(response);
         }

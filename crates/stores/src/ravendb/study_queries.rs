@@ -4,12 +4,13 @@ use serde_json::Value;
 use storebench_engine::store::{Batch, ErrorKind, Explanation, OpError, StoreError};
 use storebench_study::workload::COLLECTION;
 
-use super::dialect::{Next, Raven, RavenMemory, Task};
-use super::errors::{GARBLED, op_error, refused};
-use super::json::{self, Walk};
+use super::dialect::{Raven, RavenMemory, Task};
+use super::errors::{GARBLED, op_error};
+use super::json;
 use super::server::Server;
 use super::target::Collection;
-use crate::http::{Answer, Method, RequestBuf};
+use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::refusals::{not_supported, refused, refused_by_server};
 use crate::study_queries::Template;
 
 /// The body of a query's requests. `wait` makes it wait for its index.
@@ -69,8 +70,7 @@ impl Raven {
             return Err(OpError::new(kind, error.message));
         }
         let collection = &self.target.collections[state.collection];
-        let mut walk = Walk::new(answer.body);
-        json::results(&mut walk).ok_or(GARBLED)?;
+        let mut walk = json::results(answer.body).ok_or(GARBLED)?;
         while walk.element().ok_or(GARBLED)? {
             if walk.peek() != Some(b'{') {
                 let row = walk.value().ok_or(GARBLED)?;
@@ -85,13 +85,13 @@ impl Raven {
                 state.key.clear();
             }
             state.body.clear();
-            if state.contents {
+            if state.found.contents() {
                 row.append_to(&mut state.body);
             }
             state.found.add_measured(&state.key, row.len() as u64, &state.body);
         }
         self.check_fresh(&mut walk)?;
-        Ok(state.reply_rows())
+        Ok(Some(state.found.reply()))
     }
 }
 
@@ -103,17 +103,9 @@ pub(super) async fn post(
     (text, values): (&str, Batch<'_>),
     may_index: bool,
 ) -> Result<Value, StoreError> {
-    let template = template(collection, text, values, may_index, "")
-        .map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
-    let mut body = Vec::new();
-    template.write(values, &mut body);
-    let body: Value = serde_json::from_slice(&body).map_err(|e| StoreError::Failed(e.to_string()))?;
+    let body = template(collection, text, values, may_index, "").map_err(not_supported)?.filled(values)?;
     let told = server.call(Method::POST, &server.path(rest), Some(&body), "try a query").await;
-    let told = told.map_err(|error| match error {
-        StoreError::Failed(why) => StoreError::NotSupported(why),
-        other => other,
-    })?;
-    Ok(told.json())
+    Ok(told.map_err(refused_by_server)?.json())
 }
 
 /// By which index RavenDB answers a query.
@@ -131,10 +123,15 @@ pub(super) async fn explain(
         return Ok(Explanation { plan: format!("index {name}"), full_scan: false });
     }
     let told = post(server, collection, "/queries?debug=explain", asked, may_index).await?;
-    let index = told["IndexName"].as_str().filter(|name| !name.is_empty());
-    let plan = match index {
+    let index = told["IndexName"].as_str();
+    let full_scan = index.is_some_and(|index| index.starts_with("collection/"));
+    Ok(Explanation { plan: automatic(&told), full_scan })
+}
+
+/// Which index RavenDB chooses, by its answer to `debug=explain`.
+pub(super) fn automatic(told: &Value) -> String {
+    match told["IndexName"].as_str().filter(|name| !name.is_empty()) {
         Some(index) => format!("automatic index {index}"),
         None => "an automatic index that RavenDB creates at the first such query".to_owned(),
-    };
-    Ok(Explanation { plan, full_scan: index.is_some_and(|index| index.starts_with("collection/")) })
+    }
 }

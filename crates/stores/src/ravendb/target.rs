@@ -7,9 +7,9 @@ use std::time::Duration;
 use storebench_engine::store::{CollectionLayout, OpError};
 use storebench_study::workload::Body;
 
-use super::errors::refused;
 use super::json::Document;
 use super::names::{self, Naming};
+use crate::refusals::refused;
 
 /// A prepared database. Sessions share it.
 #[derive(Debug, Clone)]

@@ -71,40 +71,32 @@ impl RedbDatabase {
         persisted: Persisted,
         work: impl FnOnce(&mut [Writing<'_>]) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
-        let run = || self.committed(tables, look_first, persisted, work);
-        if persisted == Persisted::Os { backend::unsynced(run) } else { run() }
-    }
-
-    fn committed<T>(
-        &self,
-        tables: &[&Tables],
-        look_first: bool,
-        persisted: Persisted,
-        work: impl FnOnce(&mut [Writing<'_>]) -> Result<T, OpError>,
-    ) -> Result<T, OpError> {
         let Handle::Write(database) = &self.0 else {
             return Err(OpError::new(ErrorKind::Refused, "the store was opened read-only"));
         };
-        let mut transaction = database.begin_write().map_err(failed)?;
-        if persisted == Persisted::None {
-            transaction
-                .set_durability(redb::Durability::None)
-                .map_err(|e| OpError::new(ErrorKind::Failed, format!("redb: {e}")))?;
-        }
-        let value = {
-            let mut writers = Vec::with_capacity(tables.len());
-            for tables in tables {
-                let documents = transaction.open_table(documents(&tables.documents)).map_err(failed)?;
-                let mut indexes = Vec::with_capacity(tables.indexes.len());
-                for table in &tables.indexes {
-                    indexes.push(transaction.open_table(entries(table)).map_err(failed)?);
-                }
-                writers.push(Writing { documents, indexes, look_first, replaced: Vec::new() });
+        let run = || {
+            let mut transaction = database.begin_write().map_err(failed)?;
+            if persisted == Persisted::None {
+                transaction
+                    .set_durability(redb::Durability::None)
+                    .map_err(|e| OpError::new(ErrorKind::Failed, format!("redb: {e}")))?;
             }
-            work(&mut writers)?
+            let value = {
+                let mut writers = Vec::with_capacity(tables.len());
+                for tables in tables {
+                    let documents = transaction.open_table(documents(&tables.documents)).map_err(failed)?;
+                    let mut indexes = Vec::with_capacity(tables.indexes.len());
+                    for table in &tables.indexes {
+                        indexes.push(transaction.open_table(entries(table)).map_err(failed)?);
+                    }
+                    writers.push(Writing { documents, indexes, look_first, replaced: Vec::new() });
+                }
+                work(&mut writers)?
+            };
+            transaction.commit().map_err(commit_failed)?;
+            Ok(value)
         };
-        transaction.commit().map_err(commit_failed)?;
-        Ok(value)
+        if persisted == Persisted::Os { backend::unsynced(run) } else { run() }
     }
 }
 

@@ -71,13 +71,11 @@ pub(super) fn look(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, 
     check_parent(path)?;
     match look_once(path, open) {
         // Somebody removed it meanwhile.
-        Err(_) if is_gone(path) => Ok(FoundDatabase::default()),
+        Err(_) if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) => {
+            Ok(FoundDatabase::default())
+        }
         found => found,
     }
-}
-
-fn is_gone(path: &Path) -> bool {
-    std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn look_once(path: &Path, open: Option<&Handle>) -> Result<FoundDatabase, StoreError> {

@@ -6,7 +6,7 @@ use super::cluster::{self, Redirection};
 use super::errors::op_error;
 use super::request::Expect;
 use super::resp::{self, Garbage, Item, Value};
-use super::session::{Awaited, RedisSession, own};
+use super::session::{Awaited, RedisSession};
 use super::study_queries;
 use crate::connection::{MOST_AGAIN, NONE, Role, Work};
 use crate::document::{CHANGED, EXISTS};
@@ -22,7 +22,7 @@ pub(super) fn effect(expect: Expect, item: Item<'_>) -> Result<Result<Option<i64
         (Expect::Swapped, Item::Integer(-1)) => Err(CHANGED),
         (Expect::Counter, Item::Bulk(text)) => {
             let value = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            Ok(Some(value.ok_or_else(|| Garbage(text[..text.len().min(40)].escape_ascii().to_string()))?))
+            Ok(Some(value.ok_or_else(|| Garbage::of(text))?))
         }
         (_, other) => return Err(unfit(other)),
     })
@@ -39,26 +39,24 @@ impl RedisSession {
             let Self { links, in_flight, works, .. } = self;
             let Some((front, input)) = links[link].pipe.front() else {
                 let input = links[link].pipe.input();
-                return if input.is_empty() { Ok(()) } else { Err(Garbage(shorten(input))) };
+                return if input.is_empty() { Ok(()) } else { Err(Garbage::of(input)) };
             };
             let awaited = *front;
-            if awaited.expect == Expect::Slots {
+            if matches!(awaited.expect, Expect::Slots | Expect::Answer | Expect::Steps) {
                 let Some((value, used)) = Value::read(input)? else { return Ok(()) };
+                if awaited.expect == Expect::Steps {
+                    // If the answer is invalid, the transaction stays in flight and ends with the connection.
+                    self.executed(link, &awaited, &value, out)?;
+                }
                 self.done(link, used);
-                self.take_map(link, &value);
-                continue;
-            }
-            if awaited.expect == Expect::Answer {
-                let Some((value, used)) = Value::read(input)? else { return Ok(()) };
-                study_queries::answered(&awaited, &value, works.get(awaited.work));
-                self.done(link, used);
-                self.one_less(awaited, out);
-                continue;
-            }
-            if awaited.expect == Expect::Steps {
-                let Some((value, used)) = Value::read(input)? else { return Ok(()) };
-                self.executed(link, &awaited, &value, out)?;
-                self.done(link, used);
+                match awaited.expect {
+                    Expect::Slots => self.take_map(link, &value),
+                    Expect::Answer => {
+                        study_queries::answered(&awaited, &value, self.works.get(awaited.work));
+                        self.one_less(awaited, out);
+                    }
+                    _ => {}
+                }
                 continue;
             }
             let Some((item, used)) = resp::item(input)? else { return Ok(()) };
@@ -67,11 +65,7 @@ impl RedisSession {
                 && awaited.work == NONE
                 && matches!(awaited.expect, Expect::Value | Expect::Exists)
             {
-                let result = look(&awaited, item)?;
-                if !awaited.abandoned {
-                    *in_flight -= 1;
-                    out.complete(awaited.token, result);
-                }
+                awaited.complete(look(&awaited, item)?, works, in_flight, out);
                 self.done(link, used);
                 continue;
             }
@@ -94,10 +88,16 @@ impl RedisSession {
                     }
                 }
                 Role::Own => {
-                    if let (Expect::Begun | Expect::Queued, Item::Error(line)) = (awaited.expect, item) {
-                        self.dialect.refuse_transaction(awaited.expect == Expect::Begun, op_error(line));
-                    }
-                    let replicas = replicas(awaited.expect, item)?;
+                    let replicas = match (awaited.expect, item) {
+                        (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),
+                        (Expect::Replicas, Item::Error(line)) => Some(Err(op_error(line))),
+                        (Expect::Replicas, other) => return Err(unfit(other)),
+                        (Expect::Begun | Expect::Queued, Item::Error(line)) => {
+                            self.dialect.refuse_transaction(awaited.expect == Expect::Begun, op_error(line));
+                            None
+                        }
+                        _ => None,
+                    };
                     self.done(link, used);
                     if let Some(replicas) = replicas {
                         self.acknowledged(link, &replicas, out);
@@ -115,29 +115,18 @@ impl RedisSession {
                     }
                     match (awaited.expect, awaited.role) {
                         (Expect::Value | Expect::Exists, Role::Item) => {
-                            item_read(&awaited, item, works.get(awaited.work))?;
+                            works.get(awaited.work).read(awaited.item, document(item)?);
                             self.done(link, used);
                             self.one_less(awaited, out);
                         }
                         (Expect::Value | Expect::Exists, Role::Look) => {
-                            let old = step_read(item)?;
+                            let old = document(item)?.map(<[u8]>::to_vec);
                             self.done(link, used);
-                            self.looked(
-                                link,
-                                awaited,
-                                old.as_deref().map(|old| (old, old)).map_err(OpError::clone),
-                                out,
-                            );
+                            let old = old.as_deref().map(|old| (old, old)).map_err(OpError::clone);
+                            self.looked(link, awaited, old, out);
                         }
                         (Expect::Value | Expect::Exists, _) => {
-                            let result = look(&awaited, item)?;
-                            if awaited.work != NONE {
-                                works.give_back(awaited.work);
-                            }
-                            if !awaited.abandoned {
-                                *in_flight -= 1;
-                                out.complete(awaited.token, result);
-                            }
+                            awaited.complete(look(&awaited, item)?, works, in_flight, out);
                             self.done(link, used);
                         }
                         (expect, _) => {
@@ -193,7 +182,7 @@ impl RedisSession {
         }
         let pipe = &mut self.links[link].pipe;
         if to.once {
-            pipe.request(own(Expect::Ignored), false).extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+            pipe.request(Awaited::own(Expect::Ignored), false).extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
         }
         pipe.request(awaited, true).extend_from_slice(work.request(awaited.item));
         self.dialect.acks[link].wanted |= awaited.kind.writes();
@@ -226,21 +215,10 @@ fn look<'a>(awaited: &Awaited, item: Item<'a>) -> Result<Result<Reply<'a>, OpErr
     })
 }
 
-/// Handles a document of a bulk read that requests each document separately.
-fn item_read(awaited: &Awaited, item: Item<'_>, work: &mut Work) -> Result<(), Garbage> {
-    match item {
-        Item::Bulk(body) => work.add(awaited.item, body),
-        Item::Nil => {}
-        Item::Error(line) => work.error = Some(op_error(line)),
-        other => return Err(unfit(other)),
-    }
-    Ok(())
-}
-
-/// The document that a merge starts from.
-fn step_read(item: Item<'_>) -> Result<Result<Vec<u8>, OpError>, Garbage> {
+/// Interprets the answer to the read of a document that is not passed on at once.
+pub(super) fn document(item: Item<'_>) -> Result<Result<&[u8], OpError>, Garbage> {
     Ok(match item {
-        Item::Bulk(body) => Ok(body.to_vec()),
+        Item::Bulk(body) => Ok(body),
         Item::Nil => Err(OpError::not_found()),
         Item::Error(line) => Err(op_error(line)),
         other => return Err(unfit(other)),
@@ -286,18 +264,4 @@ fn row(awaited: &mut Awaited, item: Item<'_>, work: &mut Work) -> Result<bool, G
         _ => Expect::RowsLeft(left),
     };
     Ok(left > 0)
-}
-
-/// The number of replicas in the answer to one of the driver's own requests, if that was asked.
-fn replicas(expect: Expect, item: Item<'_>) -> Result<Option<Result<i64, OpError>>, Garbage> {
-    Ok(match (expect, item) {
-        (Expect::Replicas, Item::Integer(replicas)) => Some(Ok(replicas)),
-        (Expect::Replicas, Item::Error(line)) => Some(Err(op_error(line))),
-        (Expect::Replicas, other) => return Err(unfit(other)),
-        _ => None,
-    })
-}
-
-fn shorten(bytes: &[u8]) -> String {
-    bytes[..bytes.len().min(40)].escape_ascii().to_string()
 }

@@ -7,19 +7,19 @@ use storebench_engine::store::{Persisted, StoreError};
 
 use super::control::{Connection, PATIENCE};
 use super::facts;
-use super::resp::{self, Value};
-use super::scripts::{Names, Script};
+use super::resp::Value;
+use super::scripts::{self, Names};
 use super::settings::Settings;
 use crate::connection::Connect;
 use crate::net::Host;
 
 /// Loads the scripts on a connection.
-pub(super) async fn load(connection: &mut Connection, settings: &Settings, host: &Host) -> Result<Names, StoreError> {
+pub(super) async fn load(connection: &mut Connection, settings: &Settings) -> Result<Names, StoreError> {
     let mut names = Names::default();
-    for script in Script::needed(settings.ordered) {
-        match connection.ask(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]).await? {
-            Value::Bulk(name) => names.set(*script, name),
-            other => return Err(resp::unexpected(&host.to_string(), "SCRIPT LOAD", &other)),
+    for (name, text) in names.0.iter_mut().zip(scripts::needed(settings.ordered)) {
+        match connection.ask(&[b"SCRIPT", b"LOAD", text.as_bytes()]).await? {
+            Value::Bulk(given) => *name = given,
+            other => return Err(connection.unexpected("SCRIPT LOAD", &other)),
         }
     }
     Ok(names)
@@ -62,8 +62,8 @@ pub(super) fn again(settings: &Arc<Settings>, host: &Host, cluster: bool, persis
                 return Err(StoreError::Unreachable(format!("{host} is now a replica; name its primary")));
             }
         }
-        facts::check_persisted(&mut connection, persisted, &host).await?;
-        load(&mut connection, &settings, &host).await?;
+        facts::check_persisted(&mut connection, persisted).await?;
+        load(&mut connection, &settings).await?;
         connection.into_stream()
     })
 }

@@ -15,7 +15,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection after login, with one request at a time.
 pub(super) struct Connection {
     dialog: Dialog,
-    host: Host,
+    pub(super) host: Host,
     patience: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Connection {
         match greeting {
             Value::Simple(pong) if pong == "PONG" => {}
             Value::Error(line) => return Err(connection.refusal("PING", &line)),
-            other => return Err(resp::unexpected(&host.to_string(), "PING", &other)),
+            other => return Err(connection.unexpected("PING", &other)),
         }
         if settings.database != 0 {
             let number = settings.database.to_string();
@@ -80,25 +80,21 @@ impl Connection {
                     self.host
                 )))
             }
-            other => Err(resp::unexpected(&self.host.to_string(), "AUTH", &other)),
+            other => Err(self.unexpected("AUTH", &other)),
         }
     }
 
     /// Sends a command and waits for its answer. An error from the server counts as an answer.
     pub(super) async fn call(&mut self, words: &[&[u8]]) -> Result<Value, StoreError> {
         let mut out = Vec::new();
-        resp::command(&mut out, words.len());
-        for word in words {
-            resp::word(&mut out, word);
-        }
+        resp::full_command(&mut out, words);
         let (patience, host) = (self.patience, self.host.clone());
-        let name = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
-        match tokio::time::timeout(patience, self.exchange(&out)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreError::Unreachable(format!(
+        let name = name_of(words);
+        tokio::time::timeout(patience, self.exchange(&out)).await.unwrap_or_else(|_| {
+            Err(StoreError::Unreachable(format!(
                 "{host} did not answer {name} within {patience:?}; check that it is a working Redis server"
-            ))),
-        }
+            )))
+        })
     }
 
     async fn exchange(&mut self, request: &[u8]) -> Result<Value, StoreError> {
@@ -130,10 +126,7 @@ impl Connection {
     /// Sends a command that must succeed. An error from the server is an error.
     pub(super) async fn ask(&mut self, words: &[&[u8]]) -> Result<Value, StoreError> {
         match self.call(words).await? {
-            Value::Error(line) => {
-                let name = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
-                Err(self.refusal(&name, &line))
-            }
+            Value::Error(line) => Err(self.refusal(&name_of(words), &line)),
             value => Ok(value),
         }
     }
@@ -165,44 +158,47 @@ impl Connection {
     /// Sends a command whose answer is a number.
     pub(super) async fn number(&mut self, words: &[&[u8]]) -> Result<i64, StoreError> {
         let value = self.ask(words).await?;
-        value.number().ok_or_else(|| self.unexpected(words, &value))
+        value.number().ok_or_else(|| self.unexpected(&name_of(words), &value))
     }
 
-    /// One page of the server's keys from a cursor: the next cursor (0 at the end), and the keys.
+    /// One page of the server's keys from a cursor, which begins at 0: the next cursor (`None` at the end), and the keys.
     pub(super) async fn scan(
         &mut self,
         cursor: u64,
         pattern: &[u8],
         count: u32,
         strings: bool,
-    ) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
+    ) -> Result<(Option<u64>, Vec<Vec<u8>>), StoreError> {
         let (cursor, count) = (cursor.to_string(), count.to_string());
         let mut words: Vec<&[u8]> = vec![b"SCAN", cursor.as_bytes(), b"MATCH", pattern, b"COUNT", count.as_bytes()];
         if strings {
             words.extend([&b"TYPE"[..], b"string"]);
         }
         let value = self.ask(&words).await?;
-        let next = value.items().first().and_then(Value::text).and_then(|text| text.parse().ok());
+        let next = value.items().first().and_then(Value::text).and_then(|text| text.parse::<u64>().ok());
         let (Some(next), Some(Value::Array(keys))) = (next, value.items().get(1)) else {
-            return Err(self.unexpected(&words, &value));
+            return Err(self.unexpected("SCAN", &value));
         };
         let keys = keys.iter().filter_map(|key| match key {
             Value::Bulk(bytes) => Some(bytes.clone()),
             _ => None,
         });
-        Ok((next, keys.collect()))
+        Ok(((next != 0).then_some(next), keys.collect()))
     }
 
     /// A section of `INFO`, as `name:value` lines.
     pub(super) async fn info(&mut self, section: &str) -> Result<Info, StoreError> {
-        let words: [&[u8]; 2] = [b"INFO", section.as_bytes()];
-        let value = self.ask(&words).await?;
-        value.text().map(Info).ok_or_else(|| self.unexpected(&words, &value))
+        let value = self.ask(&[b"INFO", section.as_bytes()]).await?;
+        value.text().map(Info).ok_or_else(|| self.unexpected("INFO", &value))
     }
 
-    fn unexpected(&self, words: &[&[u8]], value: &Value) -> StoreError {
-        let name = String::from_utf8_lossy(words.first().copied().unwrap_or_default());
-        resp::unexpected(&self.host.to_string(), &name, value)
+    /// The error of an answer that does not fit its command.
+    pub(super) fn unexpected(&self, command: &str, got: &Value) -> StoreError {
+        let shown: String = format!("{got:?}").chars().take(80).collect();
+        StoreError::Unreachable(format!(
+            "{} answered {command} with {shown}, which is not a Redis answer; check that this port is Redis",
+            self.host
+        ))
     }
 
     /// The error of a command that was refused.
@@ -240,6 +236,10 @@ impl Connection {
             self.host
         )))
     }
+}
+
+fn name_of(words: &[&[u8]]) -> String {
+    String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned()
 }
 
 /// The text of `INFO`.

@@ -4,7 +4,6 @@ use storebench_engine::store::{Acknowledged, Durability, Persisted, StoreError};
 
 use super::control::Connection;
 use super::resp::Value;
-use crate::net::Host;
 
 /// The oldest version with all required commands: `SET … KEEPTTL` and `SCAN … TYPE`.
 const OLDEST: (u32, u32) = (6, 0);
@@ -25,21 +24,21 @@ pub(super) struct Facts {
     pub(super) largest_bytes: u64,
 }
 
-/// How a server writes its append-only file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a server writes its append-only file, the weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Persistence {
-    /// No append-only file: at most occasional snapshots.
-    Memory,
-    /// `appendfsync no`: each write is handed to the operating system before it is answered.
-    Os,
-    /// `appendfsync everysec`: during a sync, the process holds writes back.
-    EverySecond,
-    /// `appendfsync always`.
-    Always,
-    /// `appendfsync always`, but not during a rewrite of the file.
-    AlwaysButDuringRewrites,
     /// Unknown, because `CONFIG` is forbidden.
     Unknown,
+    /// No append-only file: at most occasional snapshots.
+    Memory,
+    /// `appendfsync everysec`: during a sync, the process holds writes back.
+    EverySecond,
+    /// `appendfsync no`: each write is handed to the operating system before it is answered.
+    Os,
+    /// `appendfsync always`, but not during a rewrite of the file.
+    AlwaysButDuringRewrites,
+    /// `appendfsync always`.
+    Always,
 }
 
 impl Facts {
@@ -47,7 +46,8 @@ impl Facts {
     ///
     /// # Errors
     /// `Unreachable` for a server that is too old, is a replica, or does not report its version.
-    pub(super) async fn ask(connection: &mut Connection, host: &str) -> Result<Self, StoreError> {
+    pub(super) async fn ask(connection: &mut Connection) -> Result<Self, StoreError> {
+        let host = connection.host.clone();
         let server = connection.info("server").await?;
         let replication = connection.info("replication").await?;
         let Some(version) = server.get("redis_version") else {
@@ -90,19 +90,9 @@ impl Facts {
 
     /// What both nodes can guarantee.
     pub(super) fn weaker(self, other: &Self) -> Self {
-        let rank = |p: Persistence| match p {
-            Persistence::Unknown => 0,
-            Persistence::Memory => 1,
-            Persistence::EverySecond => 2,
-            Persistence::Os => 3,
-            Persistence::AlwaysButDuringRewrites => 4,
-            Persistence::Always => 5,
-        };
-        let weaker =
-            if rank(other.persistence) < rank(self.persistence) { other.persistence } else { self.persistence };
         Self {
             replicas: self.replicas.min(other.replicas),
-            persistence: weaker,
+            persistence: self.persistence.min(other.persistence),
             largest_bytes: self.largest_bytes.min(other.largest_bytes),
             ..self
         }
@@ -187,18 +177,15 @@ impl Persistence {
 ///
 /// # Errors
 /// `NotSupported`, which says what has changed and how to change it back.
-pub(super) async fn check_persisted(
-    connection: &mut Connection,
-    persisted: Persisted,
-    host: &Host,
-) -> Result<(), StoreError> {
+pub(super) async fn check_persisted(connection: &mut Connection, persisted: Persisted) -> Result<(), StoreError> {
     if persisted == Persisted::None {
         return Ok(());
     }
     match persistence(connection).await?.lacks(persisted) {
         None => Ok(()),
         Some(why) => Err(StoreError::NotSupported(format!(
-            "{host} came back without the guaranteed durability, so it is not used: {why}"
+            "{} came back without the guaranteed durability, so it is not used: {why}",
+            connection.host
         ))),
     }
 }

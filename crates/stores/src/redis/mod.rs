@@ -67,13 +67,13 @@ use storebench_engine::store::{
 };
 use storebench_study::workload::Language;
 
-use crate::connection::Link;
+use crate::connection::{Link, Ready};
 use crate::existing::refuse_fields;
 use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 use control::PATIENCE;
 use facts::Facts;
-use namespace::{Collection, Prefix};
+use namespace::Prefix;
 use reach::{Reached, Slots};
 use scripts::Script;
 use session::{Acknowledge, Acks, Redis, Route};
@@ -103,13 +103,6 @@ pub(crate) const SCHEME: Scheme = Scheme {
     decorator: false,
     aliases: &["rediss"],
 };
-
-/// What `prepare` found out.
-#[derive(Debug, Clone)]
-struct Ready {
-    collections: Vec<Collection>,
-    read_only: bool,
-}
 
 /// The Redis store.
 pub(crate) struct RedisStore {
@@ -247,9 +240,7 @@ impl Store for RedisStore {
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
-        let layout = Layout { collections: vec![collection.clone()] };
-        let collections = namespace::collections(&self.settings, &layout);
-        collections.first().map_or(String::new(), |made| String::from_utf8_lossy(&made.prefix).into_owned())
+        String::from_utf8_lossy(&namespace::collection(&self.settings, collection).prefix).into_owned()
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -262,8 +253,8 @@ impl Store for RedisStore {
                 how => prepare(&mut site, layout, how).await,
             }
         })?;
-        let collections = namespace::collections(&self.settings, layout);
-        self.ready.set(Ready { collections, read_only: how == Prepare::ReadOnly });
+        let collections = layout.collections.iter().map(|layout| namespace::collection(&self.settings, layout));
+        self.ready.set(Ready { collections: collections.collect(), read_only: how == Prepare::ReadOnly });
         Ok(())
     }
 
@@ -281,12 +272,11 @@ impl Store for RedisStore {
         let within_ms = u64::try_from(options.timeout.as_millis() * 3 / 4).unwrap_or(u64::MAX).max(1);
         let cluster = reached.map.is_some();
         let (mut names, mut links, mut hosts) = (None, Vec::new(), Vec::new());
-        for (host, mut connection) in reached.nodes {
-            names = Some(connector::load(&mut connection, &self.settings, &host).await?);
-            let connect = connector::again(&self.settings, &host, cluster, persisted);
-            let stream = connection.into_stream()?;
-            links.push(Link::connected(stream, connect, options.in_flight, options.timeout));
-            hosts.push(host);
+        for mut connection in reached.nodes {
+            names = Some(connector::load(&mut connection, &self.settings).await?);
+            let connect = connector::again(&self.settings, &connection.host, cluster, persisted);
+            hosts.push(connection.host.clone());
+            links.push(Link::connected(connection.into_stream()?, connect, options.in_flight, options.timeout));
         }
         let replica = self.settings.replica.as_ref().filter(|_| options.consistency == ReadConsistency::StaleOk);
         if let Some(host) = replica {
@@ -344,10 +334,10 @@ impl Store for RedisStore {
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         self.control.block_on(async {
             let mut reached = self.reach().await?;
-            if let (Some(_), Some((host, connection))) = (&reached.map, reached.nodes.first_mut()) {
-                self.slots.set(Slots::ask(connection, host).await?);
+            if let (Some(_), Some(connection)) = (&reached.map, reached.nodes.first_mut()) {
+                self.slots.set(Slots::ask(connection).await?);
             }
-            Ok(reached.nodes.iter().map(|(host, _)| host.to_string()).collect())
+            Ok(reached.nodes.iter().map(|node| node.host.to_string()).collect())
         })
     }
 
@@ -359,17 +349,16 @@ impl Store for RedisStore {
             let ready = self.ready()?;
             let collection = net::collection(&ready.collections, collection)?;
             let reached = Reached::open(&self.settings, PATIENCE).await?;
-            let node = reached.nodes.into_iter().find(|(host, _)| host.to_string() == part);
+            let node = reached.nodes.into_iter().find(|node| node.host.to_string() == part);
             let is_cluster = reached.map.is_some();
-            let (host, mut connection) = node.ok_or_else(|| {
+            let mut connection = node.ok_or_else(|| {
                 StoreError::Failed(format!("the node {part} no longer serves keys; start the copy over"))
             })?;
             let slots = match self.slots.get() {
-                None if is_cluster => Some(Slots::ask(&mut connection, &host).await?),
+                None if is_cluster => Some(Slots::ask(&mut connection).await?),
                 slots => slots,
             };
-            Ok(Box::new(Walk::new(Arc::clone(&self.settings), host, connection, collection, slots))
-                as Box<dyn RowStream>)
+            Ok(Box::new(Walk::new(Arc::clone(&self.settings), connection, collection, slots)) as Box<dyn RowStream>)
         })
     }
 
@@ -379,7 +368,7 @@ impl Store for RedisStore {
         let collection = net::collection(&ready.collections, request.collection)?;
         self.control.block_on(async {
             let mut reached = self.reach().await?;
-            let Some((_, connection)) = reached.nodes.first_mut() else { return Ok(()) };
+            let Some(connection) = reached.nodes.first_mut() else { return Ok(()) };
             study_queries::try_it(connection, collection, text, values, &self.reads).await
         })
     }

@@ -13,6 +13,7 @@ use storebench_study::workload::Body;
 use super::reach::Reached;
 use super::resp::{self, Value};
 use super::settings::Settings;
+use crate::connection::Collection;
 use crate::existing::refuse_indexes;
 use crate::net;
 
@@ -44,32 +45,13 @@ for i = 1, #left do if string.sub(left[i], 1, 11) == 'collection:' then return 1
 redis.call('DEL', KEYS[1])
 return 1";
 
-/// A collection as sessions use it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Collection {
-    pub(super) body: Body,
-    /// The prefix of its documents' keys.
-    pub(super) prefix: Vec<u8>,
-    /// The sorted set of its keys, if it has one.
-    pub(super) order: Option<Vec<u8>>,
-    /// Whether its keys belong to others, who may also store other types than strings there.
-    pub(super) theirs: bool,
-}
-
-/// The collections of a layout. Existing collections stay under their owner's prefix.
-pub(super) fn collections(settings: &Settings, layout: &Layout) -> Vec<Collection> {
-    let collection = |c: &CollectionLayout| match &c.existing {
-        Some(existing) => {
-            Collection { body: c.body, prefix: existing.name.clone().into_bytes(), order: None, theirs: true }
-        }
-        None => Collection {
-            body: c.body,
-            prefix: format!("{}:{}:", settings.prefix, c.name).into_bytes(),
-            order: settings.ordered.then(|| format!("{}:{}/order", settings.prefix, c.name).into_bytes()),
-            theirs: false,
-        },
-    };
-    layout.collections.iter().map(collection).collect()
+/// A collection of a layout.
+pub(super) fn collection(settings: &Settings, layout: &CollectionLayout) -> Collection {
+    let mut made = Collection::of(layout, |name| format!("{}:{name}:", settings.prefix));
+    if settings.ordered && !made.theirs {
+        made.order = Some(format!("{}:{}/order", settings.prefix, layout.name).into_bytes());
+    }
+    made
 }
 
 /// The keys with the prefix in a database.
@@ -100,7 +82,7 @@ impl Site for Prefix<'_> {
         }
         let mut keys = 0;
         let mut alive = false;
-        for node in self.reached.each() {
+        for node in &mut self.reached.nodes {
             let count = node.number(&[b"DBSIZE"]).await?;
             keys += count;
             // DBSIZE counts expired keys until something accesses them.
@@ -174,11 +156,9 @@ impl Site for Prefix<'_> {
             if same && !elsewhere.is_empty() {
                 let mut requests = Vec::new();
                 for key in &elsewhere {
-                    resp::command(&mut requests, 2);
-                    resp::word(&mut requests, b"UNLINK");
-                    resp::word(&mut requests, key);
+                    resp::full_command(&mut requests, &[b"UNLINK", key]);
                 }
-                prefix.reached.nodes[node].1.ask_all(&requests, elsewhere.len()).await?;
+                prefix.reached.nodes[node].ask_all(&requests, elsewhere.len()).await?;
             }
             Ok(same)
         })
@@ -267,17 +247,14 @@ impl Prefix<'_> {
     ) -> Result<(), StoreError> {
         let pattern = format!("{}:*", self.settings.prefix);
         for node in 0..self.reached.nodes.len() {
-            let mut cursor = 0;
-            loop {
-                let connection = &mut self.reached.nodes[node].1;
-                let (next, keys) = connection.scan(cursor, pattern.as_bytes(), PAGE, false).await?;
+            let mut cursor = Some(0);
+            while let Some(from) = cursor {
+                let connection = &mut self.reached.nodes[node];
+                let (next, keys) = connection.scan(from, pattern.as_bytes(), PAGE, false).await?;
                 if !each(self, node, keys).await? {
                     return Ok(());
                 }
                 cursor = next;
-                if cursor == 0 {
-                    break;
-                }
             }
         }
         Ok(())

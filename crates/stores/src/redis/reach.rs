@@ -8,13 +8,12 @@ use super::cluster::{self, Range, SLOTS};
 use super::control::Connection;
 use super::facts::Facts;
 use super::settings::{ClusterChoice, Settings, ordered_cluster};
-use crate::net::Host;
 
 /// A connected server or cluster.
 pub(super) struct Reached {
     pub(super) facts: Facts,
     /// The server, or each primary of the cluster.
-    pub(super) nodes: Vec<(Host, Connection)>,
+    pub(super) nodes: Vec<Connection>,
     /// The node of each range of slots, in a cluster.
     pub(super) map: Option<Vec<Range>>,
 }
@@ -27,20 +26,23 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Asks a node; `None` if it is in no cluster.
+    /// Asks a node.
     ///
     /// # Errors
     /// An answer that is none of Redis.
-    pub(super) async fn ask(connection: &mut Connection, host: &Host) -> Result<Self, StoreError> {
-        let answer = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
-        let mut ranges = cluster::ranges(&answer, host)
-            .ok_or_else(|| super::resp::unexpected(&host.to_string(), "CLUSTER SLOTS", &answer))?;
+    pub(super) async fn ask(connection: &mut Connection) -> Result<Self, StoreError> {
+        let mut ranges = ask_ranges(connection).await?;
         ranges.sort_by_key(|range| range.first);
         let answer = connection.ask(&[b"CLUSTER", b"INFO"]).await?;
         let text = answer.text().unwrap_or_default();
         let epoch = text.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
         Ok(Self { ranges, epoch: epoch.unwrap_or_default().trim().to_owned() })
     }
+}
+
+async fn ask_ranges(connection: &mut Connection) -> Result<Vec<Range>, StoreError> {
+    let answer = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
+    cluster::ranges(&answer, &connection.host).ok_or_else(|| connection.unexpected("CLUSTER SLOTS", &answer))
 }
 
 impl Reached {
@@ -52,20 +54,16 @@ impl Reached {
         let mut failure = None;
         for host in &settings.address.hosts {
             match Connection::open(settings, host, patience).await {
-                Ok(connection) => return Self::from(settings, host.clone(), connection, patience).await,
+                Ok(connection) => return Self::from(settings, connection, patience).await,
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
         Err(failure.unwrap_or_else(|| StoreError::BadUrl("the URL does not name a host".into())))
     }
 
-    async fn from(
-        settings: &Settings,
-        host: Host,
-        mut connection: Connection,
-        patience: Duration,
-    ) -> Result<Self, StoreError> {
-        let facts = Facts::ask(&mut connection, &host.to_string()).await?;
+    async fn from(settings: &Settings, mut connection: Connection, patience: Duration) -> Result<Self, StoreError> {
+        let facts = Facts::ask(&mut connection).await?;
+        let host = connection.host.clone();
         if !facts.cluster || settings.cluster == ClusterChoice::No {
             if settings.cluster == ClusterChoice::Yes {
                 return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; remove cluster=yes")));
@@ -73,14 +71,12 @@ impl Reached {
             if settings.address.hosts.len() > 1 {
                 return Err(StoreError::BadUrl(format!("{host} is not a node of a cluster; name only one host")));
             }
-            return Ok(Self { facts, nodes: vec![(host, connection)], map: None });
+            return Ok(Self { facts, nodes: vec![connection], map: None });
         }
         if settings.ordered {
             return Err(ordered_cluster());
         }
-        let answer = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
-        let map = cluster::ranges(&answer, &host)
-            .ok_or_else(|| super::resp::unexpected(&host.to_string(), "CLUSTER SLOTS", &answer))?;
+        let map = ask_ranges(&mut connection).await?;
         let served: usize = map.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
         if served < SLOTS {
             return Err(StoreError::Unreachable(format!(
@@ -88,19 +84,19 @@ impl Reached {
                 SLOTS - served
             )));
         }
-        let mut nodes: Vec<(Host, Connection)> = Vec::new();
+        let mut nodes: Vec<Connection> = Vec::new();
         let mut all: Option<Facts> = None;
         for range in &map {
-            if nodes.iter().any(|(other, _)| *other == range.host) {
+            if nodes.iter().any(|node| node.host == range.host) {
                 continue;
             }
             let mut connection = Connection::open(settings, &range.host, patience).await?;
-            let facts = Facts::ask(&mut connection, &range.host.to_string()).await?;
+            let facts = Facts::ask(&mut connection).await?;
             all = Some(match all {
                 None => facts,
                 Some(all) => all.weaker(&facts),
             });
-            nodes.push((range.host.clone(), connection));
+            nodes.push(connection);
         }
         Ok(Self { facts: all.unwrap_or(facts), nodes, map: Some(map) })
     }
@@ -110,13 +106,8 @@ impl Reached {
         let position = self.map.as_ref().and_then(|map| {
             let slot = cluster::slot(key);
             let range = map.iter().find(|range| (range.first..=range.last).contains(&slot))?;
-            self.nodes.iter().position(|(host, _)| *host == range.host)
+            self.nodes.iter().position(|node| node.host == range.host)
         });
-        &mut self.nodes[position.unwrap_or(0)].1
-    }
-
-    /// All nodes.
-    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Connection> {
-        self.nodes.iter_mut().map(|(_, connection)| connection)
+        &mut self.nodes[position.unwrap_or(0)]
     }
 }

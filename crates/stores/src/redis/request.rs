@@ -1,12 +1,12 @@
 //! Encodes operations as commands.
 
 use storebench_engine::store::{Op, OpError};
-use storebench_study::workload::Body;
 
-use super::namespace::Collection;
 use super::resp::{command, word, word_of};
 use super::scripts::{Names, Script};
-use crate::document::{self, wrong_collection};
+use crate::connection::Collection;
+use crate::document;
+use crate::refusals::refused;
 
 /// The expected form of an answer, and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +77,15 @@ pub(super) fn single(
     let key_of = |out: &mut Vec<u8>, key: &str| word_of(out, &[prefix, key.as_bytes()]);
     let check = |body: &[u8]| {
         if body.len() as u64 > largest_bytes {
-            return Err(too_large(body.len(), largest_bytes));
+            return Err(refused(format!(
+                "a document of {} bytes is larger than this server accepts ({largest_bytes} bytes); raise its \
+                 proto-max-bulk-len, or make the documents smaller",
+                body.len()
+            )));
         }
         document::check(collection.body, body)
     };
-    // The keys are the document's and, if the collection is ordered, that of its sorted set.
+    // The keys are the document's and, if it is given, that of the sorted set of its collection.
     let evaluate = |out: &mut Vec<u8>, script: Script, key: &str, order: Option<&[u8]>, arguments: &[&[u8]]| {
         command(out, 4 + usize::from(order.is_some()) + arguments.len());
         word(out, b"EVALSHA");
@@ -91,25 +95,27 @@ pub(super) fn single(
         for argument in order.iter().chain(arguments) {
             word(out, argument);
         }
-    };
-    let script = |out: &mut Vec<u8>, script: Script, key: &str, arguments: &[&[u8]]| {
-        evaluate(out, script, key, None, arguments);
-    };
-    let ordered = |out: &mut Vec<u8>, script: Script, key: &str, order: &[u8], arguments: &[&[u8]]| {
-        evaluate(out, script, key, Some(order), arguments);
+        match script {
+            Script::Counter | Script::OrderedCounter => Expect::Counter,
+            Script::OrderedInsert => Expect::MadeFlag,
+            Script::Swap => Expect::Swapped,
+            _ => Expect::Hit,
+        }
     };
     let order = collection.order.as_deref();
+    if let Op::Insert { body, .. }
+    | Op::Upsert { body, .. }
+    | Op::Replace { body, .. }
+    | Op::CompareAndSwap { body, .. } = *op
+    {
+        check(body)?;
+    }
     Ok(match *op {
+        Op::Upsert { key, body } if order.is_some() => {
+            evaluate(out, Script::OrderedUpsert, key, order, &[body, key.as_bytes()])
+        }
+        Op::Upsert { key, body } if collection.theirs => evaluate(out, Script::TheirsSet, key, None, &[body, b""]),
         Op::Upsert { key, body } => {
-            check(body)?;
-            if let Some(order) = order {
-                ordered(out, Script::OrderedUpsert, key, order, &[body, key.as_bytes()]);
-                return Ok(Expect::Hit);
-            }
-            if collection.theirs {
-                script(out, Script::TheirsSet, key, &[body, b""]);
-                return Ok(Expect::Hit);
-            }
             out.reserve(64 + prefix.len() + key.len() + body.len());
             out.extend_from_slice(SET);
             key_of(out, key);
@@ -121,29 +127,17 @@ pub(super) fn single(
             key_of(out, key);
             Expect::Value
         }
-        Op::Insert { key, body } => {
-            check(body)?;
-            if let Some(order) = order {
-                ordered(out, Script::OrderedInsert, key, order, &[body, key.as_bytes()]);
-                return Ok(Expect::MadeFlag);
-            }
-            out.extend_from_slice(SET_IF);
-            key_of(out, key);
-            word(out, body);
-            word(out, b"NX");
-            Expect::Made
+        Op::Insert { key, body } if order.is_some() => {
+            evaluate(out, Script::OrderedInsert, key, order, &[body, key.as_bytes()])
         }
-        Op::Replace { key, body } => {
-            check(body)?;
-            if collection.theirs {
-                script(out, Script::TheirsSet, key, &[body, b"XX"]);
-                return Ok(Expect::Hit);
-            }
+        Op::Replace { key, body } if collection.theirs => evaluate(out, Script::TheirsSet, key, None, &[body, b"XX"]),
+        Op::Insert { key, body } | Op::Replace { key, body } => {
+            let inserts = matches!(op, Op::Insert { .. });
             out.extend_from_slice(SET_IF);
             key_of(out, key);
             word(out, body);
-            word(out, b"XX");
-            Expect::Replaced
+            word(out, if inserts { b"NX" } else { b"XX" });
+            if inserts { Expect::Made } else { Expect::Replaced }
         }
         Op::Exists { key } => {
             command(out, 2);
@@ -151,15 +145,9 @@ pub(super) fn single(
             key_of(out, key);
             Expect::Exists
         }
+        Op::Delete { key } if order.is_some() => evaluate(out, Script::OrderedDelete, key, order, &[key.as_bytes()]),
+        Op::Delete { key } if collection.theirs => evaluate(out, Script::TheirsDelete, key, None, &[]),
         Op::Delete { key } => {
-            if let Some(order) = order {
-                ordered(out, Script::OrderedDelete, key, order, &[key.as_bytes()]);
-                return Ok(Expect::Hit);
-            }
-            if collection.theirs {
-                script(out, Script::TheirsDelete, key, &[]);
-                return Ok(Expect::Hit);
-            }
             command(out, 2);
             word(out, b"DEL");
             key_of(out, key);
@@ -175,31 +163,19 @@ pub(super) fn single(
             Expect::Hit
         }
         Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
-            if collection.body != Body::Bytes {
-                return Err(wrong_collection("append and prepend work on collections of bytes only"));
-            }
             check(bytes)?;
             let which = if matches!(op, Op::Append { .. }) { Script::Append } else { Script::Prepend };
-            script(out, which, key, &[bytes]);
-            Expect::Hit
+            evaluate(out, which, key, None, &[bytes])
         }
         Op::Counter { key, delta, initial } => {
-            if collection.body != Body::Counter {
-                return Err(wrong_collection("counter works on collections of counters only"));
-            }
             let (mut by, mut first) = (itoa::Buffer::new(), itoa::Buffer::new());
             let (by, first) = (by.format(delta).as_bytes(), first.format(initial).as_bytes());
             match order {
-                Some(order) => ordered(out, Script::OrderedCounter, key, order, &[by, first, key.as_bytes()]),
-                None => script(out, Script::Counter, key, &[by, first]),
+                Some(_) => evaluate(out, Script::OrderedCounter, key, order, &[by, first, key.as_bytes()]),
+                None => evaluate(out, Script::Counter, key, None, &[by, first]),
             }
-            Expect::Counter
         }
-        Op::CompareAndSwap { key, expected, body } => {
-            check(body)?;
-            script(out, Script::Swap, key, &[expected, body]);
-            Expect::Swapped
-        }
+        Op::CompareAndSwap { key, expected, body } => evaluate(out, Script::Swap, key, None, &[expected, body]),
         _ => return Err(OpError::unsupported()),
     })
 }
@@ -237,23 +213,13 @@ pub(super) fn range(
     word(out, limit.to_string().as_bytes());
 }
 
-pub(super) fn too_large(bytes: usize, largest_bytes: u64) -> OpError {
-    OpError::new(
-        storebench_engine::store::ErrorKind::Refused,
-        format!(
-            "a document of {bytes} bytes is larger than this server accepts ({largest_bytes} bytes); raise its \
-             proto-max-bulk-len, or make the documents smaller"
-        ),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_usual_commands_are_as_redis_wants_them() {
-        let collection = Collection { body: Body::Json, prefix: b"sb:c:".to_vec(), order: None, theirs: false };
+        let collection = Collection { prefix: b"sb:c:".to_vec(), ..Collection::default() };
         let text = |op: Op<'_>| {
             let mut out = Vec::new();
             single(&op, &collection, &Names::default(), 5, &mut out).map(|_| String::from_utf8(out).unwrap())
@@ -264,7 +230,6 @@ mod tests {
         let set = text(Op::Insert { key: "k", body: b"{}" }).unwrap();
         assert_eq!(set, "*4\r\n$3\r\nSET\r\n$6\r\nsb:c:k\r\n$2\r\n{}\r\n$2\r\nNX\r\n");
         assert!(text(Op::Upsert { key: "k", body: b"{12345}" }).is_err());
-        assert!(text(Op::Append { key: "k", bytes: b"" }).is_err());
         assert!(text(Op::Prefix { prefix: "", limit: 1 }).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The protocol: RESP2 (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
 
-use storebench_engine::store::StoreError;
+use crate::ascii;
 
 /// The maximum length of a string or an array. Servers send no longer ones.
 const LONGEST: i64 = 1 << 30;
@@ -29,7 +29,7 @@ pub(super) enum Item<'a> {
 pub(super) struct Garbage(pub(super) String);
 
 impl Garbage {
-    fn of(bytes: &[u8]) -> Self {
+    pub(super) fn of(bytes: &[u8]) -> Self {
         let shown = &bytes[..bytes.len().min(40)];
         Self(shown.escape_ascii().to_string())
     }
@@ -79,23 +79,9 @@ pub(super) fn item(input: &[u8]) -> Result<Option<(Item<'_>, usize)>, Garbage> {
 /// Parses a decimal integer of at most 64 bits, in the shortest form, as servers write it.
 #[inline]
 fn integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
-    }
-    // 19 digits fit.
-    let mut value = 0u64;
-    for digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let value = ascii::number(digits).filter(|_| digits.len() <= 19)?;
+    if digits.len() < text.len() { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
 /// A complete, owned answer, for infrequent requests.
@@ -164,20 +150,18 @@ impl Value {
     }
 }
 
-/// The error of an answer that does not fit its command.
-pub(super) fn unexpected(host: &str, command: &str, got: &Value) -> StoreError {
-    let shown: String = format!("{got:?}").chars().take(80).collect();
-    StoreError::Unreachable(format!(
-        "{host} answered {command} with {shown}, which is not a Redis answer; check that this port is Redis"
-    ))
-}
-
 /// Begins a command of `words` words.
 #[inline]
 pub(super) fn command(out: &mut Vec<u8>, words: usize) {
     out.push(b'*');
     decimal(out, words);
     out.extend_from_slice(b"\r\n");
+}
+
+/// A whole command.
+pub(super) fn full_command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    command(out, words.len());
+    words.iter().for_each(|bytes| word(out, bytes));
 }
 
 /// One word.

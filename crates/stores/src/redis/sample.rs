@@ -2,8 +2,8 @@
 
 use storebench_engine::store::StoreError;
 
-use super::namespace::Collection;
 use super::reach::Reached;
+use crate::connection::Collection;
 use crate::net::KeySample;
 
 /// A database with at most this many keys is read completely, which gives every key the same chance.
@@ -23,22 +23,19 @@ pub(super) async fn keys(
 ) -> Result<Vec<String>, StoreError> {
     let pattern = [escaped(&collection.prefix).as_slice(), b"*"].concat();
     let mut total = 0;
-    for node in reached.each() {
+    for node in &mut reached.nodes {
         total += u64::try_from(node.number(&[b"DBSIZE"]).await?).unwrap_or(0);
     }
     let through = total <= FEW.max(10 * at_most as u64);
     let mut sample = KeySample::new(at_most, seed);
     let mut add = |keys: Vec<Vec<u8>>| keys.iter().fold(false, |_, key| sample.see(&collection.prefix, key));
     if through {
-        for node in reached.each() {
-            let mut cursor = 0;
-            loop {
-                let (next, keys) = node.scan(cursor, &pattern, 1_000, true).await?;
+        for node in &mut reached.nodes {
+            let mut cursor = Some(0);
+            while let Some(from) = cursor {
+                let (next, keys) = node.scan(from, &pattern, 1_000, true).await?;
                 add(keys);
                 cursor = next;
-                if cursor == 0 {
-                    break;
-                }
             }
         }
     } else {
@@ -47,7 +44,7 @@ pub(super) async fn keys(
         // Ten times as many positions as keys, to find a collection that is only a part of the database.
         for place in 0..(10 * at_most as u64).max(1_000) {
             let cursor = random.u64(..) >> 16;
-            let node = &mut reached.nodes[place as usize % nodes].1;
+            let node = &mut reached.nodes[place as usize % nodes];
             let (_, keys) = node.scan(cursor, &pattern, PAGE, true).await?;
             if add(keys) {
                 break;

@@ -27,92 +27,67 @@ pub(super) enum Script {
     OrderedRange,
 }
 
+/// The text of each script, in the order of [`Script`]: those for ordered collections come last.
+pub(super) const TEXTS: [&str; 11] = [
+    // Append
+    "if redis.call('EXISTS',KEYS[1])==0 then return 0 end \
+     redis.call('APPEND',KEYS[1],ARGV[1]) return 1",
+    // Prepend
+    "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
+     redis.call('SET',KEYS[1],ARGV[1]..old,'KEEPTTL') return 1",
+    // Counter. It returns the value as text, because Lua numbers have only 53 bits.
+    "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) return ARGV[2] end \
+     redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])",
+    // Swap
+    "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
+     if old~=ARGV[1] then return -1 end \
+     redis.call('SET',KEYS[1],ARGV[2],'KEEPTTL') return 1",
+    // TheirsSet
+    "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
+     return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
+     if ARGV[2]=='XX' and kind=='none' then return 0 end \
+     redis.call('SET',KEYS[1],ARGV[1]) return 1",
+    // TheirsDelete
+    "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
+     return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
+     return redis.call('DEL',KEYS[1])",
+    // OrderedUpsert
+    "redis.call('SET',KEYS[1],ARGV[1]) redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1",
+    // OrderedInsert
+    "if not redis.call('SET',KEYS[1],ARGV[1],'NX') then return 0 end \
+     redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1",
+    // OrderedDelete
+    "redis.call('ZREM',KEYS[2],ARGV[1]) return redis.call('DEL',KEYS[1])",
+    // OrderedCounter
+    "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) \
+     redis.call('ZADD',KEYS[2],0,ARGV[3]) return ARGV[2] end \
+     redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])",
+    // OrderedRange. The sorted set still contains the keys of expired documents, which it skips.
+    "local out,limit,from={},tonumber(ARGV[4]),0 \
+     while #out<limit*2 do \
+     local keys=redis.call('ZRANGEBYLEX',KEYS[1],ARGV[1],ARGV[2],'LIMIT',from,limit) \
+     if #keys==0 then break end \
+     for _,key in ipairs(keys) do local body=redis.call('GET',ARGV[3]..key) \
+     if body and #out<limit*2 then out[#out+1]=key out[#out+1]=body end end \
+     from=from+#keys end return out",
+];
+
 impl Script {
-    /// All scripts; those for ordered collections come last.
-    pub(super) const ALL: [Script; 11] = [
-        Script::Append,
-        Script::Prepend,
-        Script::Counter,
-        Script::Swap,
-        Script::TheirsSet,
-        Script::TheirsDelete,
-        Script::OrderedUpsert,
-        Script::OrderedInsert,
-        Script::OrderedDelete,
-        Script::OrderedCounter,
-        Script::OrderedRange,
-    ];
-
-    /// The scripts that a session needs.
-    pub(super) fn needed(ordered: bool) -> &'static [Script] {
-        if ordered { &Self::ALL } else { &Self::ALL[..6] }
-    }
-
     pub(super) fn text(self) -> &'static str {
-        match self {
-            Script::Append => {
-                "if redis.call('EXISTS',KEYS[1])==0 then return 0 end \
-                 redis.call('APPEND',KEYS[1],ARGV[1]) return 1"
-            }
-            Script::Prepend => {
-                "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
-                 redis.call('SET',KEYS[1],ARGV[1]..old,'KEEPTTL') return 1"
-            }
-            // Return the value as text, because Lua numbers have only 53 bits.
-            Script::Counter => {
-                "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) return ARGV[2] end \
-                 redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
-            }
-            Script::Swap => {
-                "local old=redis.call('GET',KEYS[1]) if not old then return 0 end \
-                 if old~=ARGV[1] then return -1 end \
-                 redis.call('SET',KEYS[1],ARGV[2],'KEEPTTL') return 1"
-            }
-            Script::TheirsSet => {
-                "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
-                 return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
-                 if ARGV[2]=='XX' and kind=='none' then return 0 end \
-                 redis.call('SET',KEYS[1],ARGV[1]) return 1"
-            }
-            Script::TheirsDelete => {
-                "local kind=redis.call('TYPE',KEYS[1]).ok if kind~='string' and kind~='none' then \
-                 return redis.error_reply('WRONGTYPE the key holds a '..kind..', no string') end \
-                 return redis.call('DEL',KEYS[1])"
-            }
-            Script::OrderedUpsert => "redis.call('SET',KEYS[1],ARGV[1]) redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1",
-            Script::OrderedInsert => {
-                "if not redis.call('SET',KEYS[1],ARGV[1],'NX') then return 0 end \
-                 redis.call('ZADD',KEYS[2],0,ARGV[2]) return 1"
-            }
-            Script::OrderedDelete => "redis.call('ZREM',KEYS[2],ARGV[1]) return redis.call('DEL',KEYS[1])",
-            Script::OrderedCounter => {
-                "if redis.call('EXISTS',KEYS[1])==0 then redis.call('SET',KEYS[1],ARGV[2]) \
-                 redis.call('ZADD',KEYS[2],0,ARGV[3]) return ARGV[2] end \
-                 redis.call('INCRBY',KEYS[1],ARGV[1]) return redis.call('GET',KEYS[1])"
-            }
-            // The sorted set still contains the keys of expired documents. Skip them.
-            Script::OrderedRange => {
-                "local out,limit,from={},tonumber(ARGV[4]),0 \
-                 while #out<limit*2 do \
-                 local keys=redis.call('ZRANGEBYLEX',KEYS[1],ARGV[1],ARGV[2],'LIMIT',from,limit) \
-                 if #keys==0 then break end \
-                 for _,key in ipairs(keys) do local body=redis.call('GET',ARGV[3]..key) \
-                 if body and #out<limit*2 then out[#out+1]=key out[#out+1]=body end end \
-                 from=from+#keys end return out"
-            }
-        }
+        TEXTS[self as usize]
     }
+}
+
+/// The texts of the scripts that a session needs.
+pub(super) fn needed(ordered: bool) -> &'static [&'static str] {
+    if ordered { &TEXTS } else { &TEXTS[..Script::OrderedUpsert as usize] }
 }
 
 /// The script names that the server returned: the SHA-1 of their text, in hexadecimal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names([Vec<u8>; 11]);
+pub(super) struct Names(pub(super) [Vec<u8>; 11]);
 
 impl Names {
-    pub(super) fn set(&mut self, script: Script, name: Vec<u8>) {
-        self.0[script as usize] = name;
-    }
-
     #[inline]
     pub(super) fn of(&self, script: Script) -> &[u8] {
         &self.0[script as usize]

@@ -4,19 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::store::{Batch, Completions, Op, OpError, OpKind, Persisted, Reply, Request, StepsFound, Token};
-use storebench_study::workload::Body;
+use storebench_engine::store::{Batch, Completions, Op, OpError, Persisted, Reply, Request, StepsFound, Token};
 
 use super::cluster::{self, Range, SLOTS};
 use super::connector;
-use super::namespace::Collection;
 use super::request::{self, Expect};
-use super::resp::{command, word};
-use super::scripts::{Names, Script};
+use super::resp::full_command;
+use super::scripts::{self, Names};
 use super::settings::Settings;
 use super::study_queries::{Reads, Word};
 use super::transactions::Begun;
-use crate::connection::{Answers, Dialect, Link, NONE, Pipelined, Role};
+use crate::connection::{Answers, Collection, Dialect, Link, Pipelined, Role};
 use crate::document;
 use crate::net::{Host, lost};
 use crate::study_queries::ByNumber;
@@ -83,32 +81,12 @@ pub(crate) struct Redis {
 
 impl Dialect for Redis {
     type Expect = Expect;
-    type Collection = Collection;
 
     const NOTHING: Expect = Expect::Ignored;
-
-    fn body(collection: &Collection) -> Body {
-        collection.body
-    }
 
     #[inline]
     fn single(&self, op: &Op<'_>, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
         request::single(op, collection, &self.names, self.largest_bytes, out)
-    }
-
-    fn look(&self, key: &str, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
-        self.single(&Op::Read { key }, collection, out)
-    }
-
-    fn swap(
-        &self,
-        key: &str,
-        revision: &[u8],
-        body: &[u8],
-        collection: &Collection,
-        out: &mut Vec<u8>,
-    ) -> Result<Expect, OpError> {
-        self.single(&Op::CompareAndSwap { key, expected: revision, body }, collection, out)
     }
 
     fn take(session: &mut RedisSession, link: usize, out: &mut dyn Completions) -> Result<(), String> {
@@ -152,16 +130,13 @@ impl Dialect for Redis {
         out: &mut dyn Completions,
     ) -> Option<Result<(), OpError>> {
         match request.op {
-            Op::BulkRead { keys } if !session.dialect.is_spread() => {
-                Some(session.read_many(request.collection.position(), keys, request.contents, token, out))
-            }
+            Op::BulkRead { keys } if !session.dialect.is_spread() => Some(session.read_many(request, keys, token, out)),
             Op::Prefix { .. } | Op::Scan { .. } => session.range(request, token, out),
             Op::Query { number, text, values } if !session.dialect.is_spread() => {
-                let position = request.collection.position();
-                Some(session.ask(position, (number, text, values), request.contents, token, out))
+                Some(session.ask(request, (number, text, values), token, out))
             }
             Op::Transaction { steps, rolls_back, .. } if !session.dialect.is_spread() => {
-                Some(session.begin_transaction(steps, rolls_back, request.contents, token, out))
+                Some(session.begin_transaction(request, steps, rolls_back, token, out))
             }
             _ => None,
         }
@@ -194,12 +169,10 @@ impl Dialect for Redis {
                 && link.is_up()
                 && std::mem::take(&mut acks.wanted)
             {
-                let buffer = link.pipe.request(own(Expect::Replicas), false);
+                let buffer = link.pipe.request(Awaited::own(Expect::Replicas), false);
                 let (mut replicas, mut within_ms) = (itoa::Buffer::new(), itoa::Buffer::new());
-                command(buffer, 3);
-                word(buffer, b"WAIT");
-                word(buffer, replicas.format(ack.replicas).as_bytes());
-                word(buffer, within_ms.format(ack.within_ms).as_bytes());
+                let replicas = replicas.format(ack.replicas).as_bytes();
+                full_command(buffer, &[b"WAIT", replicas, within_ms.format(ack.within_ms).as_bytes()]);
             }
             link.flush();
         }
@@ -232,14 +205,13 @@ impl Dialect for Redis {
 impl Pipelined<Redis> {
     fn read_many(
         &mut self,
-        collection: usize,
+        request: &Request<'_>,
         keys: Batch<'_>,
-        contents: bool,
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         if keys.is_empty() {
-            let rows = contents.then(Batch::default);
+            let rows = request.contents.then(Batch::default);
             out.complete(token, Ok(Reply { rows, ..Reply::default() }));
             return Ok(());
         }
@@ -247,15 +219,16 @@ impl Pipelined<Redis> {
         if !self.is_ready(link, out) {
             return Err(self.links[link].not_connected());
         }
-        let number = self.works.take(token, OpKind::BulkRead, contents);
+        let number = self.works.take(request.contents);
         let work = self.works.get(number);
-        if contents {
+        if request.contents {
             keys.iter().for_each(|(key, _)| work.keys.push(key, b""));
         }
         work.pending = 1;
-        let awaited = rows(number, token, OpKind::BulkRead, contents, Expect::Many);
+        let awaited = Awaited { role: Role::Rows, expect: Expect::Many, work: number, ..Self::awaited(request, token) };
         let all = (0..keys.len()).map(|position| keys.get(position).map_or("", |(key, _)| key));
-        request::many(&self.collections[collection], all, self.links[link].pipe.request(awaited, true));
+        let collection = &self.collections[request.collection.position()];
+        request::many(collection, all, self.links[link].pipe.request(awaited, true));
         self.in_flight += 1;
         Ok(())
     }
@@ -276,10 +249,9 @@ impl Pipelined<Redis> {
             Op::Scan { start, end, limit } => (start, end.map(str::as_bytes), limit),
             _ => return None,
         };
-        let kind = request.op.kind();
-        let number = self.works.take(token, kind, request.contents);
+        let number = self.works.take(request.contents);
         self.works.get(number).pending = 1;
-        let awaited = rows(number, token, kind, request.contents, Expect::Rows);
+        let awaited = Awaited { role: Role::Rows, expect: Expect::Rows, work: number, ..Self::awaited(request, token) };
         let (names, buffer) = (&self.dialect.names, self.links[0].pipe.request(awaited, true));
         request::range(found, order, names, start.as_bytes(), end, limit, buffer);
         self.in_flight += 1;
@@ -292,10 +264,8 @@ impl Pipelined<Redis> {
         let up = (0..self.links.len()).find(|other| *other != but && self.links[*other].is_up());
         if let Some(other) = up.filter(|_| !route.asking) {
             route.asking = true;
-            let buffer = self.links[other].pipe.request(own(Expect::Slots), false);
-            command(buffer, 2);
-            word(buffer, b"CLUSTER");
-            word(buffer, b"SLOTS");
+            let buffer = self.links[other].pipe.request(Awaited::own(Expect::Slots), false);
+            full_command(buffer, &[b"CLUSTER", b"SLOTS"]);
             self.more = true;
         }
     }
@@ -331,24 +301,12 @@ impl Pipelined<Redis> {
         if self.links[link].pipe.awaited().any(|awaited| awaited.expect == Expect::Script) {
             return;
         }
-        for script in Script::needed(self.dialect.settings.ordered) {
-            let buffer = self.links[link].pipe.request(own(Expect::Script), false);
-            command(buffer, 3);
-            word(buffer, b"SCRIPT");
-            word(buffer, b"LOAD");
-            word(buffer, script.text().as_bytes());
+        for text in scripts::needed(self.dialect.settings.ordered) {
+            let buffer = self.links[link].pipe.request(Awaited::own(Expect::Script), false);
+            full_command(buffer, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
         }
         self.more = true;
     }
-}
-
-/// One of the driver's own requests.
-pub(super) fn own(expect: Expect) -> Awaited {
-    Awaited { role: Role::Own, ..rows(NONE, Token(0), OpKind::Read, false, expect) }
-}
-
-pub(super) fn rows(work: u32, token: Token, kind: OpKind, contents: bool, expect: Expect) -> Awaited {
-    Awaited { token, kind, expect, role: Role::Rows, contents, abandoned: false, collection: 0, work, item: 0 }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use storebench_engine::store::StoreError;
 
 use super::SCHEME;
-use crate::net::{Address, Host, read_host};
+use crate::net::{Address, Host, key_prefix, read_host};
 use crate::registry::Options;
 
 /// The settings of a URL.
@@ -47,14 +47,7 @@ impl Settings {
             })?,
             _ => return Err(bad(format!("only a database number may follow the host, as in {}/0", SCHEME.example))),
         };
-        let prefix = options.take("prefix").unwrap_or("storebench").to_owned();
-        // No `:`, which would end the prefix early, and no characters with a special meaning in patterns.
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if prefix.is_empty() || prefix.len() > 64 || !prefix.chars().all(fits) {
-            return Err(bad(format!(
-                "invalid `prefix={prefix}`: expected 1 to 64 letters, digits, `-`, `_` or `.`, such as prefix=sb"
-            )));
-        }
+        let prefix = key_prefix(options, 64)?;
         let words = ["auto", "yes", "no"];
         let cluster = [ClusterChoice::Auto, ClusterChoice::Yes, ClusterChoice::No]
             [options.choice("cluster", &words)?.unwrap_or(0)];

@@ -2,7 +2,6 @@
 
 use storebench_engine::store::{Account, Stats, StoreError};
 
-use super::control::Info;
 use super::namespace::Prefix;
 use super::reach::Reached;
 use super::settings::Settings;
@@ -55,7 +54,7 @@ pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
             Over::Greatest => *total = total.max(value),
         },
     };
-    for node in reached.each() {
+    for node in &mut reached.nodes {
         let info = node.info("everything").await?;
         for (theirs, ours, over) in FIGURES {
             if let Some(value) = info.number(theirs) {
@@ -63,11 +62,14 @@ pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
             }
         }
         let offset = info.number("master_repl_offset").unwrap_or(0.0);
-        for replica in replicas(&info) {
-            add("replication_lag_bytes", (offset - replica.offset).max(0.0), Over::Greatest);
-            add("replication_lag_s", replica.lag_s, Over::Greatest);
+        for (_, value) in info.lines().filter(|(name, _)| is_numbered(name, "slave")) {
+            if let (Some(theirs), Some(lag_s)) = (field(value, "offset"), field(value, "lag")) {
+                add("replication_lag_bytes", (offset - theirs).max(0.0), Over::Greatest);
+                add("replication_lag_s", lag_s, Over::Greatest);
+            }
         }
-        for keys in info.lines().filter(|(name, _)| is_database(name)).filter_map(|(_, value)| field(value, "keys")) {
+        let databases = info.lines().filter(|(name, _)| is_numbered(name, "db"));
+        for keys in databases.filter_map(|(_, value)| field(value, "keys")) {
             add("keys", keys, Over::Sum);
         }
     }
@@ -78,7 +80,7 @@ pub(super) async fn stats(reached: &mut Reached) -> Result<Stats, StoreError> {
 pub(super) async fn account(reached: &mut Reached, settings: &Settings) -> Result<Account, StoreError> {
     let marked = Prefix { reached, settings }.marker().await?.made.is_some();
     let (mut keys, mut evicted, mut limits) = (0, 0.0, Vec::new());
-    for node in reached.each() {
+    for node in &mut reached.nodes {
         let info = node.info("everything").await?;
         // A key that has expired was not lost.
         keys += node.number(&[b"DBSIZE"]).await?.unsigned_abs() + info.number("expired_keys").unwrap_or(0.0) as u64;
@@ -108,7 +110,7 @@ pub(super) async fn is_settled(reached: &mut Reached) -> Result<bool, StoreError
         "aof_pending_bio_fsync",
         "lazyfree_pending_objects",
     ];
-    for node in reached.each() {
+    for node in &mut reached.nodes {
         let info = node.info("everything").await?;
         if RUNNING.iter().any(|name| info.number(name).is_some_and(|running| running > 0.0)) {
             return Ok(false);
@@ -117,23 +119,10 @@ pub(super) async fn is_settled(reached: &mut Reached) -> Result<bool, StoreError
     Ok(true)
 }
 
-struct Replica {
-    offset: f64,
-    lag_s: f64,
-}
-
-/// `slave0:ip=127.0.0.1,port=6380,state=online,offset=14,lag=1`
-fn replicas(info: &Info) -> Vec<Replica> {
-    let slave = |name: &str| name.strip_prefix("slave").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    info.lines()
-        .filter(|(name, _)| slave(name))
-        .filter_map(|(_, value)| Some(Replica { offset: field(value, "offset")?, lag_s: field(value, "lag")? }))
-        .collect()
-}
-
-/// `db0:keys=1,expires=0,avg_ttl=0`
-fn is_database(name: &str) -> bool {
-    name.strip_prefix("db").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+/// Whether a line is one of several alike: `slave0:ip=127.0.0.1,port=6380,state=online,offset=14,lag=1`,
+/// `db0:keys=1,expires=0,avg_ttl=0`.
+fn is_numbered(name: &str, what: &str) -> bool {
+    name.strip_prefix(what).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn field(value: &str, name: &str) -> Option<f64> {
@@ -148,6 +137,7 @@ mod tests {
     fn fields_of_lines_are_found() {
         let line = "ip=127.0.0.1,port=6380,state=online,offset=14,lag=1";
         assert_eq!((field(line, "offset"), field(line, "lag"), field(line, "set")), (Some(14.0), Some(1.0), None));
+        let is_database = |name| is_numbered(name, "db");
         assert!(is_database("db0") && !is_database("db") && !is_database("dbx"));
     }
 }

@@ -4,26 +4,22 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use storebench_documents::json;
-use storebench_engine::store::{Batch, Completions, ErrorKind, OpError, OpKind, StoreError, Token};
+use storebench_engine::store::{Batch, Completions, OpError, Request, StoreError, Token};
 use storebench_study::workload::{COLLECTION, param_name};
 
 use super::control::Connection;
 use super::errors::op_error;
-use super::namespace::Collection;
 use super::request::Expect;
 use super::resp::{Value, command, word_of};
-use super::session::{Awaited, RedisSession, rows};
-use crate::connection::{Answers, Work};
+use super::session::{Awaited, RedisSession};
+use crate::connection::{Answers, Collection, Role, Work};
+use crate::refusals::{not_supported, refused};
 
 /// A word of a command: text, and the position of the value that follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     text: Vec<u8>,
     value: Option<usize>,
-}
-
-fn refused(what: impl Into<String>) -> OpError {
-    OpError::new(ErrorKind::Refused, what.into())
 }
 
 /// The words of a query. `{collection}` stands for the beginning of its keys.
@@ -69,16 +65,15 @@ impl Word {
 impl RedisSession {
     pub(super) fn ask(
         &mut self,
-        collection: usize,
+        request: &Request<'_>,
         (number, text, values): (u16, &str, Batch<'_>),
-        contents: bool,
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
         if !self.is_ready(0, out) {
             return Err(self.links[0].not_connected());
         }
-        let collection = &self.collections[collection];
+        let collection = &self.collections[request.collection.position()];
         let reads = &self.dialect.reads;
         let words = self.dialect.queries.get(number, || {
             let words = words(text, values, collection)?;
@@ -87,9 +82,10 @@ impl RedisSession {
                 false => Err(refused("this command was not tried, so it is not known that it only reads")),
             }
         })?;
-        let work = self.works.take(token, OpKind::Query, contents);
+        let work = self.works.take(request.contents);
         self.works.get(work).pending = 1;
-        let buffer = self.links[0].pipe.request(rows(work, token, OpKind::Query, contents, Expect::Answer), true);
+        let awaited = Awaited { role: Role::Rows, expect: Expect::Answer, work, ..Self::awaited(request, token) };
+        let buffer = self.links[0].pipe.request(awaited, true);
         command(buffer, words.len());
         for word in words.iter() {
             let [text, value] = word.with(values);
@@ -169,21 +165,14 @@ pub(super) async fn try_it(
     values: Batch<'_>,
     known_reads: &Reads,
 ) -> Result<(), StoreError> {
-    let words =
-        words(text, values, collection).map_err(|error| StoreError::NotSupported(error.message.into_owned()))?;
+    let words = words(text, values, collection).map_err(not_supported)?;
     let words: Vec<Vec<u8>> = words.iter().map(|word| word.with(values).concat()).collect();
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let name = String::from_utf8_lossy(words[0]).into_owned();
     let told = connection.ask(&[b"COMMAND", b"INFO", words[0]]).await?;
-    let reads = |flags: &Value| match flags {
-        Value::Array(flags) => flags.iter().any(|flag| flag.text().as_deref() == Some("readonly")),
-        _ => false,
-    };
-    let known = match &told {
-        Value::Array(all) => match all.first() {
-            Some(Value::Array(facts)) => Some(facts.get(2).is_some_and(reads)),
-            _ => None,
-        },
+    let reads = |flags: &Value| flags.items().iter().any(|flag| flag.text().as_deref() == Some("readonly"));
+    let known = match told.items().first() {
+        Some(Value::Array(facts)) => Some(facts.get(2).is_some_and(reads)),
         _ => None,
     };
     match known {

@@ -1,14 +1,14 @@
 //! Transactions of a study: MULTI, the commands of the steps, and EXEC, in one write.
 
-use storebench_engine::store::{Completions, ErrorKind, OpError, OpKind, Reply, Step, StepsFound, Token};
+use storebench_engine::store::{Completions, ErrorKind, OpError, OpKind, Reply, Request, Step, StepsFound, Token};
 
-use super::answers::effect;
+use super::answers::{document, effect};
 use super::errors::op_error;
 use super::request::{self, Expect};
-use super::resp::{Garbage, Item, Value, command, word};
-use super::session::{Awaited, Redis, RedisSession, own, rows};
-use crate::connection::{Answers as _, NONE, Role};
-use crate::document;
+use super::resp::{Garbage, Item, Value, full_command};
+use super::session::{Awaited, Redis, RedisSession};
+use crate::connection::Answers as _;
+use crate::document::collection_of;
 
 /// What a step can do. Redis does not undo commands, so a step must not depend on a condition.
 pub(super) const STEPS: &[OpKind] = &[OpKind::Read, OpKind::Upsert, OpKind::Replace, OpKind::Delete];
@@ -39,9 +39,9 @@ impl Redis {
 impl RedisSession {
     pub(super) fn begin_transaction(
         &mut self,
+        request: &Request<'_>,
         steps: &[Step],
         rolls_back: bool,
-        contents: bool,
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
@@ -58,32 +58,28 @@ impl RedisSession {
         let mut commands = Vec::new();
         let mut sent = Vec::with_capacity(steps.len());
         for step in steps {
-            let request = step.request(contents)?;
-            let kind = request.op.kind();
+            let step = step.request(request.contents)?;
+            let kind = step.op.kind();
             if !STEPS.contains(&kind) {
                 return Err(OpError::unsupported());
             }
-            let collection = document::collection_of(&request, &self.collections, self.read_only)?;
+            let collection = collection_of(&step, &self.collections, self.read_only)?;
             let names = &self.dialect.names;
             let largest_bytes = self.dialect.largest_bytes;
             let begun = commands.len();
-            let expect = request::single(&request.op, collection, names, largest_bytes, &mut commands)?;
+            let expect = request::single(&step.op, collection, names, largest_bytes, &mut commands)?;
             sent.push((kind, expect, commands.len() - begun));
         }
         let pipe = &mut self.links[0].pipe;
-        let multi = pipe.request(own(Expect::Begun), false);
-        command(multi, 1);
-        word(multi, b"MULTI");
+        full_command(pipe.request(Awaited::own(Expect::Begun), false), &[b"MULTI"]);
         let mut rest = commands.as_slice();
         for (_, _, length) in &sent {
             let (text, after) = rest.split_at(*length);
-            pipe.request(own(Expect::Queued), false).extend_from_slice(text);
+            pipe.request(Awaited::own(Expect::Queued), false).extend_from_slice(text);
             rest = after;
         }
-        let awaited = Awaited { role: Role::Whole, ..rows(NONE, token, OpKind::Transaction, contents, Expect::Steps) };
-        let exec = pipe.request(awaited, true);
-        command(exec, 1);
-        word(exec, b"EXEC");
+        let exec = Awaited { expect: Expect::Steps, ..Self::awaited(request, token) };
+        full_command(pipe.request(exec, true), &[b"EXEC"]);
         let steps = sent.into_iter().map(|(kind, expect, _)| (kind, expect)).collect();
         self.dialect.transactions.push_back(Begun { steps, ..Begun::default() });
         self.in_flight += 1;
@@ -106,10 +102,7 @@ impl RedisSession {
         if matches!(answer, Value::Array(answers) if answers.iter().any(lacks_script)) {
             self.load_scripts(link);
         }
-        if !awaited.abandoned {
-            self.in_flight -= 1;
-            out.complete(awaited.token, done.map(|()| found.reply(false)));
-        }
+        awaited.complete(done.map(|()| found.reply(false)), &mut self.works, &mut self.in_flight, out);
         self.dialect.found = found;
         Ok(())
     }
@@ -139,11 +132,9 @@ fn results(begun: &Begun, answer: &Value, found: &mut StepsFound) -> Result<Resu
             Value::Array(all) => Item::Array(all.len()),
         };
         let result = match (expect, item) {
-            (Expect::Value, Item::Bulk(body)) => {
-                Ok(Reply { bytes: body.len() as u64, body: Some(body), ..Reply::written(1) })
+            (Expect::Value, item) => {
+                document(item)?.map(|body| Reply { bytes: body.len() as u64, body: Some(body), ..Reply::written(1) })
             }
-            (Expect::Value, Item::Nil) => Err(OpError::not_found()),
-            (Expect::Value, Item::Error(line)) => Err(op_error(line)),
             (expect, item) => effect(*expect, item)?.map(|_| Reply::written(1)),
         };
         if let Err(error) = found.add(*kind, result) {

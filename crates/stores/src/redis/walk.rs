@@ -10,11 +10,11 @@ use std::time::Duration;
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::control::{Connection, PATIENCE};
-use super::namespace::Collection;
 use super::reach::Slots;
 use super::resp::{self, Value};
 use super::sample::escaped;
 use super::settings::Settings;
+use crate::connection::Collection;
 use crate::net::Host;
 
 /// The target size of a page.
@@ -44,7 +44,6 @@ impl Walk {
     /// Starts at the first key.
     pub(super) fn new(
         settings: Arc<Settings>,
-        host: Host,
         connection: Connection,
         collection: &Collection,
         slots: Option<Slots>,
@@ -53,7 +52,7 @@ impl Walk {
         let pattern = [escaped(&prefix).as_slice(), b"*"].concat();
         Self {
             settings,
-            host,
+            host: connection.host.clone(),
             connection: Some(connection),
             prefix,
             pattern,
@@ -85,11 +84,8 @@ impl Walk {
         let (next, keys) = connection.scan(cursor, &self.pattern, self.count, false).await?;
         let mut requests = Vec::new();
         for key in &keys {
-            for command in [&b"GET"[..], b"PTTL"] {
-                resp::command(&mut requests, 2);
-                resp::word(&mut requests, command);
-                resp::word(&mut requests, key);
-            }
+            resp::full_command(&mut requests, &[b"GET", key]);
+            resp::full_command(&mut requests, &[b"PTTL", key]);
         }
         let answers = connection.answers(&requests, 2 * keys.len()).await?;
         page.clear();
@@ -110,7 +106,7 @@ impl Walk {
                             let left = Duration::from_millis(left_ms.unsigned_abs());
                             page.expiring.push((page.rows.len(), left));
                         }
-                        _ => return Err(resp::unexpected(&self.host.to_string(), "PTTL", &answer[1])),
+                        _ => return Err(connection.unexpected("PTTL", &answer[1])),
                     }
                     bytes += body.len();
                     page.rows.push(key, body);
@@ -129,12 +125,12 @@ impl Walk {
                 (Value::Error(line), _) => {
                     return Err(StoreError::Failed(format!("{}: cannot read a key (Redis: {line})", self.host)));
                 }
-                (other, _) => return Err(resp::unexpected(&self.host.to_string(), "GET", other)),
+                (other, _) => return Err(connection.unexpected("GET", other)),
             }
         }
         // A scan does not see keys that arrive at this node after it passed them, nor those that left before.
-        if let (Some(slots), 0) = (&self.slots, next)
-            && *slots != Slots::ask(&mut connection, &self.host).await?
+        if let (Some(slots), None) = (&self.slots, next)
+            && *slots != Slots::ask(&mut connection).await?
         {
             return Err(StoreError::Failed(format!(
                 "{}: slots moved between the nodes of the cluster during the copy, so it may have missed keys, or copied \
@@ -144,7 +140,7 @@ impl Walk {
         }
         let mean = (bytes / page.rows.len().max(1)).max(1);
         self.count = (PAGE_BYTES / mean).clamp(FEWEST, MOST) as u32;
-        self.cursor = (next != 0).then_some(next);
+        self.cursor = next;
         self.connection = Some(connection);
         Ok(true)
     }
@@ -158,10 +154,8 @@ impl RowStream for Walk {
 
 /// The id of the server process.
 async fn run_id(connection: &mut Connection) -> Result<String, StoreError> {
-    let answer = connection.ask(&[b"INFO", b"server"]).await?;
-    let Value::Bulk(text) = &answer else { return Err(resp::unexpected("Redis", "INFO", &answer)) };
-    let text = String::from_utf8_lossy(text);
-    let id = text.lines().find_map(|line| line.strip_prefix("run_id:"));
-    id.map(|id| id.trim().to_owned())
+    let info = connection.info("server").await?;
+    info.get("run_id")
+        .map(str::to_owned)
         .ok_or_else(|| StoreError::Failed("the server does not report its run_id, so a copy could miss keys".into()))
 }

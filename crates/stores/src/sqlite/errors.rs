@@ -25,8 +25,9 @@ fn text(error: &Error) -> String {
     match error {
         Error::SqliteFailure(failure, message) => {
             let message = message.as_deref().unwrap_or("no message");
+            // SQLite does not pass on the system's reason if this process cannot open any file.
             if failure.code == ErrorCode::CannotOpen
-                && let Some(why) = nothing_opens()
+                && let Err(why) = std::fs::File::open("/dev/null")
             {
                 return format!("cannot open the file: {why}; raise the limit of open files (`ulimit -n`)");
             }
@@ -37,11 +38,6 @@ fn text(error: &Error) -> String {
         }
         other => format!("SQLite: {other}"),
     }
-}
-
-/// Why this process cannot open any file; SQLite does not pass on the system's reason. `None` if it can.
-fn nothing_opens() -> Option<std::io::Error> {
-    std::fs::File::open("/dev/null").err()
 }
 
 /// Whether the statement itself is wrong, such as a missing table or column.

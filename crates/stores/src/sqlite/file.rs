@@ -38,11 +38,9 @@ pub(super) struct DatabaseFile<'s> {
 /// The result of a look at the path.
 #[derive(Debug, Default)]
 pub(super) enum FileContents {
-    /// No file.
+    /// No file, or one of 0 bytes, which is an empty database for SQLite.
     #[default]
     Nothing,
-    /// A file of 0 bytes, which is an empty database for SQLite.
-    Empty,
     /// A file that is not an SQLite database. Holds a description of what it is.
     Other(String),
     /// A database.
@@ -94,7 +92,7 @@ impl Tables {
 impl FileContents {
     pub(super) fn holdings(&self) -> Holdings {
         match self {
-            Self::Nothing | Self::Empty => Holdings { absent: true, ..Holdings::default() },
+            Self::Nothing => Holdings { absent: true, ..Holdings::default() },
             Self::Other(what) => {
                 Holdings { foreign: Some(format!("{what}, not an SQLite database")), ..Holdings::default() }
             }
@@ -326,10 +324,11 @@ fn set_journal_mode(connection: &Connection, wanted: &str) -> rusqlite::Result<S
 /// Looks at the path without changing anything.
 fn look(path: &Path) -> Result<FileContents, StoreError> {
     check_parent(path)?;
-    look_again(path, LOOKS)
+    look_again(path, LOOKS, &std::thread::sleep)
 }
 
-fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
+/// Looks up to so many times, and lets `wait` pass the time in between.
+fn look_again(path: &Path, tries: usize, wait: &dyn Fn(Duration)) -> Result<FileContents, StoreError> {
     let still = Still::of(path);
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(FileContents::Nothing),
@@ -342,22 +341,22 @@ fn look_again(path: &Path, tries: usize) -> Result<FileContents, StoreError> {
             )));
         }
         Ok(metadata) if !metadata.is_file() => return Ok(FileContents::Other("a pipe or a device".to_owned())),
-        Ok(metadata) if metadata.len() == 0 && !has_bytes(&beside(path)[0]) => return Ok(FileContents::Empty),
+        Ok(metadata) if metadata.len() == 0 && !has_bytes(&beside(path)[0]) => return Ok(FileContents::Nothing),
         Ok(_) => {}
     }
     match contents(path) {
         // The file was read without locks, and somebody wrote or removed it meanwhile.
-        Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1),
+        Err(_) if tries > 1 && still.check().is_err() => look_again(path, tries - 1, wait),
         // A write that had begun before the file was opened may have ended after that, without another change of its
         // times. What is damaged stays so.
         Err(_) if tries > 1 => {
-            std::thread::sleep(Duration::from_millis(10));
-            look_again(path, tries.min(DOUBTS) - 1)
+            wait(Duration::from_millis(10));
+            look_again(path, tries.min(DOUBTS) - 1, wait)
         }
         // A journal exists during a commit, and after a kill.
         Ok(FileContents::Database(found)) if tries > 1 && found.unmerged => {
-            std::thread::sleep(Duration::from_millis(2));
-            look_again(path, tries - 1)
+            wait(Duration::from_millis(2));
+            look_again(path, tries - 1, wait)
         }
         contents => contents,
     }
@@ -451,13 +450,8 @@ mod tests {
         torn[100..200].fill(0xff);
         write(&torn);
         assert!(contents(&path).is_err(), "it cannot be read now");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(15));
-                write(&whole);
-            });
-            assert!(matches!(look(&path), Ok(FileContents::Database(found)) if found.theirs == ["a", "c"]));
-        });
+        let found = look_again(&path, LOOKS, &|_| write(&whole));
+        assert!(matches!(found, Ok(FileContents::Database(found)) if found.theirs == ["a", "c"]));
         write(&torn);
         assert!(look(&path).err().unwrap().to_string().contains("damaged"));
     }

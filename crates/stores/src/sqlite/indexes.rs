@@ -23,7 +23,7 @@ pub(super) fn build(connection: &Connection, table: &Table, text: &str) -> Resul
     let failed = |error: rusqlite::Error| not_built(study_queries::error(&error));
     let mut took = None;
     if !exists(connection, table, &name).map_err(failed)? {
-        let sql = text.replace(COLLECTION, table.name());
+        let sql = text.replace(COLLECTION, &table.name);
         study_queries::check_single(connection, &sql).map_err(not_built)?;
         let begun = Instant::now();
         connection.execute_batch(&sql).map_err(failed)?;
@@ -38,7 +38,7 @@ pub(super) fn build(connection: &Connection, table: &Table, text: &str) -> Resul
 fn exists(connection: &Connection, table: &Table, name: &str) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1 COLLATE NOCASE \
                AND '\"' || replace(tbl_name, '\"', '\"\"') || '\"' = ?2 COLLATE NOCASE";
-    Ok(connection.query_row(sql, [name, table.name()], |_| Ok(())).optional()?.is_some())
+    Ok(connection.query_row(sql, [name, table.name.as_str()], |_| Ok(())).optional()?.is_some())
 }
 
 /// Removes an index of a table.

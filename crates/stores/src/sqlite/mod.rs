@@ -37,7 +37,7 @@ use storebench_engine::store::{
     prepare, remove,
 };
 use storebench_study::units::ByteSize;
-use storebench_study::workload::{Body, Language};
+use storebench_study::workload::Language;
 
 use crate::fair::FairLock;
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -77,7 +77,7 @@ struct Settings {
 /// What `prepare` found out.
 #[derive(Debug, Clone)]
 struct Ready {
-    collections: Vec<(Table, Body, Format)>,
+    collections: Vec<(Table, Format)>,
     read_only: bool,
     /// Whether the file contains no data of the user. Only then may a durability level put the whole file at risk.
     ours: bool,
@@ -161,7 +161,7 @@ impl SqliteStore {
     /// as immutable. Otherwise (there is no log), opening it creates no log.
     fn reader(&self) -> Result<(Connection, Option<Still>), StoreError> {
         let live = self.writes() && (self.settings.journal != "wal" || open::beside(&self.path)[0].exists());
-        if live { Ok((open::open_beside(&self.path)?, None)) } else { open::open_reading(&self.path) }
+        if live { Ok((open::open_uri(&self.path, "mode=ro")?, None)) } else { open::open_reading(&self.path) }
     }
 
     fn writes(&self) -> bool {
@@ -263,7 +263,7 @@ impl Store for SqliteStore {
             at_once(prepare(&mut file, layout, how))?;
         }
         let format = |body| Format::of(body, self.settings.jsonb);
-        let collections = layout.collections.iter().map(|c| (Table::of(c), c.body, format(c.body))).collect();
+        let collections = layout.collections.iter().map(|c| (Table::of(c), format(c.body))).collect();
         let ours = matches!(self.inspect()?, Namespace::Absent | Namespace::Ours);
         let ready = Ready { collections, read_only: how == Prepare::ReadOnly, ours };
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
@@ -414,6 +414,7 @@ impl Store for SqliteStore {
 #[cfg(test)]
 mod tests {
     use storebench_engine::store::CopyId;
+    use storebench_study::workload::Body;
 
     use super::*;
 

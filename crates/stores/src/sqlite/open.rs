@@ -112,12 +112,8 @@ pub(super) fn open_reading(path: &Path) -> Result<(Connection, Option<Still>), S
     Ok((open_uri(path, "mode=ro&immutable=1")?, Some(still)))
 }
 
-/// Opens a database for reading while Storebench's sessions write to it. Closing it does not merge the log.
-pub(super) fn open_beside(path: &Path) -> Result<Connection, StoreError> {
-    open_uri(path, "mode=ro")
-}
-
-fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
+/// Opens a database for reading. Closing it does not merge the log.
+pub(super) fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError> {
     let absolute = std::path::absolute(path).map_err(|e| io_error(path, "find its full path", &e))?;
     let mut uri = String::from("file://");
     for byte in absolute.as_os_str().as_encoded_bytes() {

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Row};
+use storebench_documents::json;
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -111,11 +112,6 @@ fn run(connection: &Connection, place: &str, text: &str, out: &Sender<Page>) -> 
     Ok(())
 }
 
-fn push_text(text: &str, out: &mut Vec<u8>) {
-    // Writing text to memory cannot fail.
-    let _ = serde_json::to_writer(out, text);
-}
-
 pub(super) fn push_row(row: &Row<'_>, columns: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), String> {
     out.push(b'{');
     for (number, column) in columns.iter().enumerate() {
@@ -143,7 +139,7 @@ fn push_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str
         },
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8")?;
-            push_text(text, out);
+            json::push_text(text, out);
             Ok(())
         }
         ValueRef::Blob(bytes) => {

@@ -1,5 +1,7 @@
 //! A session has one connection. Each operation is one prepared statement. A bulk operation is one transaction.
 
+mod writes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,24 +9,22 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
 use storebench_engine::store::{
-    Batch, BulkWrite, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session,
-    StepsFound, Token,
+    Batch, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session, StepsFound,
+    Token,
 };
-use storebench_study::workload::Body;
 
 use super::errors::op_error;
 use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use super::study_queries::{self, Asked};
-use crate::document::{self, CHANGED, EXISTS, OVERFLOW, nothing_written, wrong_collection};
+use crate::document;
 use crate::fair::FairLock;
 use crate::study_queries::ByNumber;
 
 /// A collection, as a session uses it.
 pub(super) struct Collection {
     table: Table,
-    body: Body,
     format: Format,
     /// The position of its first statement.
     first: usize,
@@ -64,7 +64,7 @@ pub(super) fn set_durability(connection: &Connection, durability: Durability, ou
 impl SqliteSession {
     pub(super) fn new(
         connection: Connection,
-        collections: &[(Table, Body, Format)],
+        collections: &[(Table, Format)],
         writer: Arc<FairLock>,
         timeout: Duration,
         still: Option<Still>,
@@ -73,9 +73,8 @@ impl SqliteSession {
         let begin_read = prepared.reserve(4);
         let collections = collections
             .iter()
-            .map(|(table, body, format)| Collection {
+            .map(|(table, format)| Collection {
                 table: table.clone(),
-                body: *body,
                 format: *format,
                 first: prepared.reserve(KINDS),
                 pages: Vec::new(),
@@ -102,46 +101,40 @@ impl SqliteSession {
         token: Token,
         out: &mut dyn Completions,
     ) -> Result<(), OpError> {
-        let collection = request.collection.position();
+        let (collection, contents) = (request.collection.position(), request.contents);
         document::collection_of(request, &self.collections, false)?;
-        match request.op {
-            Op::Read { key } => self.read(collection, key, request.contents, token, out),
-            Op::Exists { key } => {
-                let statement = self.statement(collection, Kind::Exists)?;
-                bind(statement, &[text(key)])?;
-                let found = statement.raw_query().next().map_err(|e| op_error(&e))?.is_some();
-                out.complete(token, Ok(Reply::written(usize::from(found))));
-                Ok(())
-            }
-            Op::BulkWrite { kind, items } => self.bulk_write(collection, kind, items, token, out),
-            Op::BulkDelete { keys } => self.bulk_delete(collection, keys, token, out),
-            Op::BulkRead { keys } => self.bulk_read(collection, keys, request.contents, token, out),
+        let reply = match request.op {
+            // This reply borrows from its statement.
+            Op::Read { key } => return self.read(collection, key, contents, token, out),
+            Op::Exists { key } => Reply::written(usize::from(self.exists(collection, key)?)),
+            Op::BulkRead { keys } => self.bulk_read(collection, keys, contents)?,
             Op::Prefix { prefix, limit } => {
                 let mut end = std::mem::take(&mut self.scratch);
                 let bounded = document::prefix_end(prefix.as_bytes(), &mut end);
-                let result =
-                    self.range(collection, prefix, bounded.then_some(&end[..]), limit, request.contents, token, out);
+                let read = self.range(collection, prefix, bounded.then_some(&end[..]), limit, contents).map(|_| ());
                 self.scratch = end;
-                result
+                read?;
+                Reply { rejects: &self.rejects, ..self.found.reply() }
             }
-            Op::Scan { start, end, limit } => {
-                self.range(collection, start, end.map(str::as_bytes), limit, request.contents, token, out)
-            }
-            Op::Page { field, value, limit } => {
-                self.page(collection, field, value, limit, request.contents, token, out)
-            }
-            Op::Query { number, text, values } => {
-                self.query(collection, number, text, values, request.contents, token, out)
-            }
-            Op::Counter { key, delta, initial } => self.counter(collection, key, delta, initial, token, out),
-            Op::Transaction { steps, rolls_back, .. } => self.steps(steps, rolls_back, request.contents, token, out),
-            op => self.write(collection, &op, token, out),
-        }
+            Op::Scan { start, end, limit } => self.range(collection, start, end.map(str::as_bytes), limit, contents)?,
+            Op::Page { field, value, limit } => self.page(collection, field, value, limit, contents)?,
+            Op::Query { number, text, values } => self.query(collection, number, text, values, contents)?,
+            Op::Transaction { steps, rolls_back, .. } => return self.steps(steps, rolls_back, contents, token, out),
+            op => return self.write(collection, &op, token, out),
+        };
+        out.complete(token, Ok(reply));
+        Ok(())
     }
 
     fn statement(&mut self, collection: usize, kind: Kind) -> Result<&mut Statement<'static>, OpError> {
         let Collection { table, format, first, .. } = &self.collections[collection];
         self.prepared.get(first + kind as usize, || sql::statement(table, *format, kind)).map_err(|e| op_error(&e))
+    }
+
+    fn exists(&mut self, collection: usize, key: &str) -> Result<bool, OpError> {
+        let statement = self.statement(collection, Kind::Exists)?;
+        bind(statement, &[text(key)])?;
+        Ok(statement.raw_query().next().map_err(|e| op_error(&e))?.is_some())
     }
 
     fn read(
@@ -172,120 +165,6 @@ impl SqliteSession {
         Ok(())
     }
 
-    /// Writes one document with one statement, in its own transaction.
-    fn write(
-        &mut self,
-        collection: usize,
-        op: &Op<'_>,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let writer = Arc::clone(&self.writer);
-        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        self.write_now(collection, op, token, out)
-    }
-
-    /// Writes one document with one statement. The caller has the lock for writers.
-    pub(super) fn write_now(
-        &mut self,
-        collection: usize,
-        op: &Op<'_>,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let Collection { body: kind, format, .. } = self.collections[collection];
-        let (changed, revision) = match *op {
-            Op::Insert { key, body } => {
-                let body = bound(format, body)?;
-                (self.execute(collection, Kind::Insert, &[text(key), body])?, Some(body))
-            }
-            Op::Upsert { key, body } => {
-                let body = bound(format, body)?;
-                (self.execute(collection, Kind::Upsert, &[text(key), body])?, Some(body))
-            }
-            Op::Replace { key, body } => {
-                let body = bound(format, body)?;
-                (self.execute(collection, Kind::Replace, &[text(key), body])?, Some(body))
-            }
-            Op::Append { key, bytes } if kind == Body::Bytes => {
-                (self.execute(collection, Kind::Append, &[text(key), Bound::Blob(bytes)])?, None)
-            }
-            Op::Prepend { key, bytes } if kind == Body::Bytes => {
-                (self.execute(collection, Kind::Prepend, &[text(key), Bound::Blob(bytes)])?, None)
-            }
-            Op::Append { .. } | Op::Prepend { .. } => {
-                return Err(wrong_collection("append and prepend work on collections of bytes only"));
-            }
-            Op::Delete { key } => (self.execute(collection, Kind::Delete, &[text(key)])?, None),
-            Op::CompareAndSwap { key, expected, body } => {
-                let (body, expected) = (bound(format, body)?, bound(format, expected)?);
-                let changed = self.execute(collection, Kind::CompareAndSwap, &[text(key), body, expected])?;
-                if changed == 0 {
-                    let statement = self.statement(collection, Kind::Exists)?;
-                    bind(statement, &[text(key)])?;
-                    let found = statement.raw_query().next().map_err(|e| op_error(&e))?.is_some();
-                    return Err(if found { CHANGED } else { OpError::not_found() });
-                }
-                (changed, Some(body))
-            }
-            Op::MergePatch { key, patch } if kind == Body::Json => {
-                (self.execute(collection, Kind::Merge, &[text(key), Bound::Text(patch)])?, None)
-            }
-            Op::MergePatch { .. } => return Err(wrong_collection("merge works on collections of JSON only")),
-            _ => return Err(OpError::unsupported()),
-        };
-        if changed == 0 {
-            return Err(if matches!(op, Op::Insert { .. }) { EXISTS } else { nothing_written(op.kind()) });
-        }
-        // The revision that a read would return. Binary JSON is formatted differently when it is read back.
-        let revision = match revision {
-            Some(Bound::Text(bytes) | Bound::Blob(bytes)) if format != Format::Jsonb => Some(bytes),
-            _ => None,
-        };
-        out.complete(token, Ok(Reply { revision, ..Reply::written(1) }));
-        Ok(())
-    }
-
-    fn execute(&mut self, collection: usize, kind: Kind, values: &[Bound<'_>]) -> Result<usize, OpError> {
-        let statement = self.statement(collection, kind)?;
-        bind(statement, values)?;
-        statement.raw_execute().map_err(|e| op_error(&e))
-    }
-
-    fn counter(
-        &mut self,
-        collection: usize,
-        key: &str,
-        delta: i64,
-        initial: i64,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        if self.collections[collection].body != Body::Counter {
-            return Err(wrong_collection("counter works on collections of counters only"));
-        }
-        let writer = Arc::clone(&self.writer);
-        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        let statement = self.statement(collection, Kind::Counter)?;
-        bind(statement, &[text(key), Bound::Integer(delta), Bound::Integer(initial)])?;
-        let mut rows = statement.raw_query();
-        // A sum beyond 64 bits becomes a real, which the strict table rejects.
-        let overflow = |e: rusqlite::Error| match op_error(&e) {
-            error if error.kind == ErrorKind::Refused => OVERFLOW,
-            error => error,
-        };
-        let row = rows.next().map_err(overflow)?;
-        let value = row.and_then(|row| row.get_ref(0).ok()?.as_i64().ok());
-        // The transaction ends with the statement's last step, not with its first row.
-        rows.next().map_err(overflow)?;
-        drop(rows);
-        if value.is_none() {
-            return Err(nothing_written(storebench_engine::store::OpKind::Counter));
-        }
-        out.complete(token, Ok(Reply { counter: value, ..Reply::written(1) }));
-        Ok(())
-    }
-
     /// Runs `work` in a transaction, which is rolled back if it fails, or if it is not to be committed.
     pub(super) fn transaction<T>(
         &mut self,
@@ -310,81 +189,7 @@ impl SqliteSession {
         statement.raw_execute().map(drop).map_err(|e| op_error(&e))
     }
 
-    fn bulk_write(
-        &mut self,
-        collection: usize,
-        kind: BulkWrite,
-        items: Batch<'_>,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let format = self.collections[collection].format;
-        let mut rejects = std::mem::take(&mut self.rejects);
-        rejects.clear();
-        let writer = Arc::clone(&self.writer);
-        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        let written = self.transaction(true, true, |session| {
-            let mut written = 0;
-            let which = match kind {
-                BulkWrite::Insert => Kind::Insert,
-                BulkWrite::Upsert => Kind::Upsert,
-            };
-            let statement = session.statement(collection, which)?;
-            for (item, (key, body)) in items.iter().enumerate() {
-                let body = match bound(format, body) {
-                    Ok(body) => body,
-                    Err(error) => {
-                        rejects.push(Reject { item, error });
-                        continue;
-                    }
-                };
-                bind(statement, &[text(key), body])?;
-                match statement.raw_execute().map_err(|e| op_error(&e)) {
-                    Ok(0) if kind == BulkWrite::Insert => rejects.push(Reject { item, error: EXISTS }),
-                    // A trigger of a user's own table may ignore an upsert, which the count then shows.
-                    Ok(changed) => written += changed.min(1),
-                    // Only this statement is rolled back, such as for a body that the table rejects.
-                    Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) => {
-                        rejects.push(Reject { item, error });
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(written)
-        });
-        self.rejects = rejects;
-        out.complete(token, Ok(Reply { rejects: &self.rejects, ..Reply::written(written?) }));
-        Ok(())
-    }
-
-    fn bulk_delete(
-        &mut self,
-        collection: usize,
-        keys: Batch<'_>,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
-        let writer = Arc::clone(&self.writer);
-        let _turn = writer.acquire(self.timeout).ok_or(BUSY)?;
-        let removed = self.transaction(true, true, |session| {
-            let mut removed = 0;
-            for (key, _) in keys.iter() {
-                removed += session.execute(collection, Kind::Delete, &[text(key)])?;
-            }
-            Ok(removed)
-        })?;
-        out.complete(token, Ok(Reply::written(removed)));
-        Ok(())
-    }
-
-    fn bulk_read(
-        &mut self,
-        collection: usize,
-        keys: Batch<'_>,
-        contents: bool,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
+    fn bulk_read(&mut self, collection: usize, keys: Batch<'_>, contents: bool) -> Result<Reply<'_>, OpError> {
         let mut found = std::mem::take(&mut self.found);
         let mut scratch = std::mem::take(&mut self.scratch);
         found.begin(contents);
@@ -399,12 +204,9 @@ impl SqliteSession {
             Ok(())
         });
         (self.found, self.scratch) = (found, scratch);
-        done?;
-        out.complete(token, Ok(self.found.reply()));
-        Ok(())
+        done.map(|()| self.found.reply())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn range(
         &mut self,
         collection: usize,
@@ -412,9 +214,7 @@ impl SqliteSession {
         end: Option<&[u8]>,
         limit: u32,
         contents: bool,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
+    ) -> Result<Reply<'_>, OpError> {
         let Collection { table, format, first, .. } = &self.collections[collection];
         let kind = table.range(start, end.is_some());
         let statement = self
@@ -425,17 +225,9 @@ impl SqliteSession {
         if let Some(end) = end {
             statement.raw_bind_parameter(3, Bound::Text(end)).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, self.found.begin(contents), &mut self.rejects);
-        // Check for changes first, because a concurrent write looks like damage.
-        if let Some(still) = &self.still {
-            still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
-        }
-        let reply = reply?;
-        out.complete(token, Ok(reply));
-        Ok(())
+        unchanged(self.still.as_ref(), collect(statement, self.found.begin(contents), &mut self.rejects))
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn page(
         &mut self,
         collection: usize,
@@ -443,9 +235,7 @@ impl SqliteSession {
         value: &str,
         limit: u32,
         contents: bool,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
+    ) -> Result<Reply<'_>, OpError> {
         // Most values are texts without escapes, which are bound as they are.
         let plain = value
             .strip_prefix('"')
@@ -477,12 +267,9 @@ impl SqliteSession {
         if let Some(json_type) = json_type {
             statement.raw_bind_parameter(3, json_type).map_err(|e| op_error(&e))?;
         }
-        let reply = collect(statement, self.found.begin(contents), &mut self.rejects)?;
-        out.complete(token, Ok(reply));
-        Ok(())
+        collect(statement, self.found.begin(contents), &mut self.rejects)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn query(
         &mut self,
         collection: usize,
@@ -490,9 +277,7 @@ impl SqliteSession {
         text: &str,
         values: Batch<'_>,
         contents: bool,
-        token: Token,
-        out: &mut dyn Completions,
-    ) -> Result<(), OpError> {
+    ) -> Result<Reply<'_>, OpError> {
         let Self { queries, prepared, collections, .. } = self;
         let make = || study_queries::prepare(prepared, &collections[collection].table, text, values);
         let Asked { statement, values: places, columns } = queries.get(number, make)?;
@@ -502,13 +287,8 @@ impl SqliteSession {
             study_queries::bind(statement, position + 1, value)?;
         }
         let read = study_queries::collect(statement, columns, self.found.begin(contents), &mut self.scratch);
-        // Check for changes first, because a concurrent write looks like damage.
-        if let Some(still) = &self.still {
-            still.check().map_err(|why| OpError::new(ErrorKind::Failed, why))?;
-        }
-        read?;
-        out.complete(token, Ok(self.found.reply()));
-        Ok(())
+        unchanged(self.still.as_ref(), read)?;
+        Ok(self.found.reply())
     }
 
     /// Tries a query.
@@ -579,16 +359,6 @@ fn bind(statement: &mut Statement<'static>, values: &[Bound<'_>]) -> Result<(), 
     Ok(())
 }
 
-/// A body in the form of its column.
-#[inline]
-fn bound(format: Format, body: &[u8]) -> Result<Bound<'_>, OpError> {
-    Ok(match format {
-        Format::Text | Format::Jsonb => Bound::Text(body),
-        Format::Bytes => Bound::Blob(body),
-        Format::Counter => Bound::Integer(document::counter(body)?),
-    })
-}
-
 /// A column's bytes. An integer is formatted into the scratch buffer.
 #[inline]
 fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], OpError> {
@@ -602,6 +372,12 @@ fn bytes_of<'a>(value: ValueRef<'a>, scratch: &'a mut Vec<u8>) -> Result<&'a [u8
             Err(OpError::new(ErrorKind::Failed, "the stored body is neither text, bytes nor an integer"))
         }
     }
+}
+
+/// The result of a read, unless the file changed meanwhile: a concurrent write looks like damage.
+fn unchanged<T>(still: Option<&Still>, read: Result<T, OpError>) -> Result<T, OpError> {
+    still.map_or(Ok(()), Still::check).map_err(|why| OpError::new(ErrorKind::Failed, why))?;
+    read
 }
 
 /// Steps through the rows of `key, body`. A row without a document, in a table that Storebench did not create, is returned

@@ -86,7 +86,7 @@ pub(super) fn identifier(name: &str) -> String {
 /// A table and its columns, as named in statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
-    name: String,
+    pub(super) name: String,
     key: String,
     body: String,
     /// Key and body without the table's name, for statements that write.
@@ -99,11 +99,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Its name as SQL.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The table of a collection: one that Storebench created, or an existing one.
     pub(super) fn of(collection: &CollectionLayout) -> Self {
         let Some(existing) = &collection.existing else {
@@ -190,17 +185,13 @@ impl Table {
         )
     }
 
-    /// A query for whether a numeric key is found by its text. That depends on the type of its column. `None` if keys
-    /// are texts.
-    pub(super) fn finds_by_text(&self, kind: &str) -> Option<String> {
+    /// A query for whether a numeric key is found by its text. That depends on the type of its column.
+    pub(super) fn finds_by_text(&self) -> String {
         let Self { key, name, listed_key, .. } = self;
-        let sql = || {
-            format!(
-                "SELECT EXISTS (SELECT 1 FROM {name} WHERE {key} = \
-                 (SELECT text FROM (SELECT {listed_key} AS text FROM {name} LIMIT 1)))"
-            )
-        };
-        (kind == "integer").then(sql)
+        format!(
+            "SELECT EXISTS (SELECT 1 FROM {name} WHERE {key} = \
+             (SELECT text FROM (SELECT {listed_key} AS text FROM {name} LIMIT 1)))"
+        )
     }
 
     /// Returns a row if it is a view.

@@ -11,6 +11,7 @@ use super::errors::{is_of_sql, op_error};
 use super::query;
 use super::sql::Table;
 use super::statements::{Bound, Prepared};
+use crate::refusals::refused;
 
 /// A query that a session has prepared.
 pub(super) struct Asked {
@@ -24,11 +25,7 @@ pub(super) struct Asked {
 
 /// The SQL of a query.
 pub(super) fn sql(table: &Table, text: &str) -> String {
-    text.replace(COLLECTION, table.name())
-}
-
-fn refused(why: impl Into<String>) -> OpError {
-    OpError::new(ErrorKind::Refused, why.into())
+    text.replace(COLLECTION, &table.name)
 }
 
 /// The error of a query. One that SQLite cannot compile is refused.
@@ -89,12 +86,8 @@ fn read(position: usize, statement: &Statement<'_>, values: Batch<'_>) -> Result
         let place = values.iter().position(|(known, _)| name.strip_prefix('$') == Some(known));
         places.push(place.ok_or_else(|| refused(format!("the parameter {name} has no value")))?);
     }
-    let columns = statement.column_names().map(|name| {
-        let mut json = Vec::new();
-        json::push_text(name, &mut json);
-        json
-    });
-    Ok(Asked { statement: position, values: places, columns: columns.collect() })
+    let columns = statement.column_names().map(|name| serde_json::to_vec(name).unwrap_or_default()).collect();
+    Ok(Asked { statement: position, values: places, columns })
 }
 
 /// Binds a value, which is given as JSON.

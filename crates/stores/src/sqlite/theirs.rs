@@ -87,14 +87,14 @@ fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -
     let is_view = connection.prepare(&table.is_view()).and_then(|mut sql| sql.exists([])).map_err(said)?;
     let kinds: Vec<String> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(said)?;
     // Computed columns of a view have no type affinity, which would convert a text to a number.
-    let compares = |kind: &str| match table.finds_by_text(kind) {
-        None => Ok(true),
-        Some(_) if is_view => Ok(false),
-        Some(sql) => connection.query_row(&sql, [], |row| row.get(0)).map_err(said),
+    let compares = |kind: &str| match kind {
+        "text" => Ok(true),
+        "integer" if !is_view => connection.query_row(&table.finds_by_text(), [], |row| row.get(0)).map_err(said),
+        _ => Ok(false),
     };
     match kinds.as_slice() {
         [] => Ok(()),
-        [kind] if matches!(kind.as_str(), "text" | "integer") && compares(kind)? => Ok(()),
+        [kind] if compares(kind)? => Ok(()),
         _ => Err(StoreError::NotSupported(format!(
             "{}: the keys of `{name}` have the type {}, but only texts, or integers in a table's integer column, can \
              be listed in order; copy them with --query",

@@ -48,6 +48,8 @@ impl SqliteSession {
             return self.run(request, Token(0), out);
         }
         document::collection_of(request, &self.collections, false)?;
-        self.write_now(request.collection.position(), &request.op, Token(0), out)
+        let reply = self.write_now(request.collection.position(), &request.op)?;
+        out.complete(Token(0), Ok(reply));
+        Ok(())
     }
 }

@@ -60,7 +60,7 @@ impl<K: FnMut() + Send, R: FnMut() + Send> Companion for Killer<K, R> {
 fn comes_back(store: &Arc<dyn AnyStore>, away: u64, kill: impl FnMut() + Send, restart: impl FnMut() + Send) -> u64 {
     let study = Study::parse(STUDY, Path::new("comes-back.toml"), &[]).unwrap();
     let dir = std::env::temp_dir();
-    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+    let options = CatalogOptions { seed: 1, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
     let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
     let collection = &study.collections["documents"];
     let layout = CollectionLayout {

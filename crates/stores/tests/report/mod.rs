@@ -30,7 +30,7 @@ pub(crate) fn conforms_but(store: &dyn AnyStore, faults: &[(&str, &str)]) {
     let mut known: Vec<_> = faults.iter().collect();
     let mut failed = Vec::new();
     for row in &report.rows {
-        let conformance::Outcome::Fail(text) = &row.outcome else { continue };
+        let Err(conformance::Stop::Failed(text)) = &row.outcome else { continue };
         match known.iter().position(|(check, part)| *check == row.check && text.contains(part)) {
             Some(nth) => drop(known.remove(nth)),
             None => failed.push(format!("{}: {text}", row.check)),

@@ -5,7 +5,8 @@ use strsim::damerau_levenshtein;
 use super::collections::Body;
 use super::factors::Database;
 use super::fields::Field;
-use super::phases::{Draw, Phase, RateSpec, Streams};
+use super::mix::Draw;
+use super::phases::{Phase, RateSpec, Streams};
 use super::study::Study;
 use super::transactions::Operation;
 use crate::op_kind::OpKind;
@@ -50,474 +51,417 @@ pub(crate) fn no_such<'a>(what: &str, wrong: &str, names: impl IntoIterator<Item
     }
 }
 
-struct Checker<'a> {
-    study: &'a Study,
-    problems: Vec<Problem>,
+/// Takes the problems of one part of a study.
+pub(super) struct Problems<'a> {
+    pub(super) found: &'a mut Vec<Problem>,
+    /// The keys of the part, from the root.
+    path: Vec<String>,
+}
+
+impl Problems<'_> {
+    /// Adds a problem at these keys of the part.
+    pub(super) fn say(&mut self, keys: &[&str], message: impl Into<String>) {
+        let path = self.within(keys).path;
+        self.found.push(Problem { path, message: message.into() });
+    }
+
+    /// Takes the problems of a part of this part.
+    pub(super) fn within(&mut self, keys: &[&str]) -> Problems<'_> {
+        let keys = keys.iter().map(|key| (*key).to_owned());
+        Problems { path: self.path.iter().cloned().chain(keys).collect(), found: self.found }
+    }
+}
+
+/// Collects the problems that a check finds.
+pub(super) fn problems_of(check: impl FnOnce(&mut Problems<'_>)) -> Vec<Problem> {
+    let mut found = Vec::new();
+    check(&mut Problems { found: &mut found, path: Vec::new() });
+    found
 }
 
 /// Finds all problems, roughly in the order of the file.
 pub(crate) fn check(study: &Study) -> Vec<Problem> {
-    let mut checker = Checker { study, problems: Vec::new() };
-    for (key, parts) in [("collections", study.collections.len()), ("phases", study.phases.len())] {
-        if parts > MOST_PARTS {
-            checker.say(&[key], format!("a study has at most {MOST_PARTS} {key}, not {parts}"));
+    problems_of(|problems| {
+        for (key, parts) in [("collections", study.collections.len()), ("phases", study.phases.len())] {
+            if parts > MOST_PARTS {
+                problems.say(&[key], format!("a study has at most {MOST_PARTS} {key}, not {parts}"));
+            }
         }
-    }
-    if !checker.problems.is_empty() {
-        return checker.problems;
-    }
-    checker.root();
-    for name in study.collections.keys() {
-        checker.collection(name);
-    }
-    for (position, phase) in study.phases.iter().enumerate() {
-        checker.phase(position, phase);
-    }
-    checker.problems.extend(super::existing::check(study));
-    for (position, claim) in study.published.iter().enumerate() {
-        checker.problems.extend(claim.problems().into_iter().map(|problem| Problem {
-            path: ["published".to_owned(), position.to_string()].into_iter().chain(problem.path).collect(),
-            message: problem.message,
-        }));
-    }
-    checker.problems.extend(super::copies::check(study));
-    checker.problems.extend(super::hosts::check(study));
-    checker.problems.extend(super::servers::check(study));
-    checker.problems.extend(super::faults::check(study));
-    let parts = [super::factors::check(study), super::limits::check(study), super::presets::check(study)];
-    checker.problems.extend(parts.into_iter().flatten().map(|(path, message)| Problem { path, message }));
-    checker.problems
+        if !problems.found.is_empty() {
+            return;
+        }
+        root(study, problems);
+        for name in study.collections.keys() {
+            collection(study, name, &mut problems.within(&["collections", name]));
+        }
+        for (position, of) in study.phases.iter().enumerate() {
+            phase(study, of, &mut problems.within(&["phases", &position.to_string()]));
+        }
+        super::existing::check(study, problems);
+        for (position, claim) in study.published.iter().enumerate() {
+            claim.check(&mut problems.within(&["published", &position.to_string()]));
+        }
+        super::copies::check(study, problems);
+        super::hosts::check(study, problems);
+        super::servers::check(study, problems);
+        super::faults::check(study, problems);
+        super::factors::check(study, problems);
+        super::limits::check(study, problems);
+        super::presets::check(study, problems);
+    })
 }
 
-impl Checker<'_> {
-    fn say(&mut self, path: &[&str], message: impl Into<String>) {
-        self.problems.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message: message.into() });
+fn root(study: &Study, problems: &mut Problems<'_>) {
+    if study.collections.is_empty() {
+        problems.say(&["collections"], "a study needs at least one collection: [collections.NAME]");
     }
-
-    fn root(&mut self) {
-        if self.study.collections.is_empty() {
-            self.say(&["collections"], "a study needs at least one collection: [collections.NAME]");
-        }
-        if self.study.phases.is_empty() {
-            self.say(&["phases"], "a study needs at least one phase: [[phases]]");
-        }
-        if self.study.database == Database::Kept {
-            for (position, phase) in self.study.phases.iter().enumerate() {
-                use OpKind::{Append, Counter, Delete, Insert, Prepend, Touch};
-                let changes = [Insert, Delete, Append, Prepend, Counter, Touch];
-                if phase.operations_of_mix().any(|of| of.single().is_some_and(|op| changes.contains(&op))) {
-                    self.say(
-                        &["phases", &position.to_string(), "mix"],
-                        "with database = \"kept\" other trials measure what this phase leaves, so it may only read, upsert, \
-                         replace and merge; remove the other operations, or use database = \"fresh\"",
-                    );
-                }
-            }
-        }
-        if self.study.database == Database::Kept {
-            let mut entries = self.study.phases.iter().flat_map(Phase::operations_of_mix);
-            let writes = entries.any(|of| of.writes());
-            for (position, phase) in self.study.phases.iter().enumerate().filter(|_| writes) {
-                for name in phase.mix.iter().filter(|(_, entry)| entry.same_on.is_some()).map(|(name, _)| name) {
-                    self.say(
-                        &["phases", &position.to_string(), "mix", name, "same_on"],
-                        "with database = \"kept\" earlier trials may have changed the documents, so answers cannot be \
-                         compared; remove `same_on` or the writes, or use database = \"fresh\"",
-                    );
-                }
-            }
-        }
-        if let Some(problem) = self.study.repeats.problem() {
-            self.say(&["repeats"], problem);
-        }
-        if self.study.control && self.study.stores.0.keys().any(|name| name.ends_with(" (control)")) {
-            self.say(&["stores"], "with `control`, a name must not end with ` (control)`; use another one");
-        }
-        if self.study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
-            self.say(&["data_to_memory"], "use a ratio of documents to memory above 0, such as 4.5");
-        }
-        if self.study.seed > 1 << 53 {
-            self.say(&["seed"], "use a seed of at most 2^53");
-        }
+    if study.phases.is_empty() {
+        problems.say(&["phases"], "a study needs at least one phase: [[phases]]");
     }
-
-    fn collection(&mut self, name: &str) {
-        let study = self.study;
-        let c = &study.collections[name];
-        let at = ["collections", name];
-        let well_formed = name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.len() <= 60
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        if !well_formed {
-            self.say(&at, "a collection's name must begin with a letter and have at most 60 letters, digits, - and _");
-        }
-        if name.starts_with("storebench") {
-            self.say(&at, "names that begin with `storebench` are reserved for its own tables");
-        }
-        match (&c.from, &c.per, c.count) {
-            (Some(_), Some(_), _) => self.say(&[at[0], name, "per"], "`from` and `per` exclude each other"),
-            (None, Some(_), Some(_)) => {
-                self.say(
-                    &[at[0], name, "count"],
-                    "with `per` the relation decides how many documents there are; remove `count`",
-                );
-            }
-            (None, None, None) if c.existing.is_none() && c.trace.is_none() => {
-                self.say(
-                    &at,
-                    "it needs `count`, `per`, `from` or `trace`, or `existing` for documents that are already in the store",
-                );
-            }
-            _ => {}
-        }
-        if c.count.is_some_and(|n| n.0 == 0) {
-            self.say(&[at[0], name, "count"], "0 documents leave nothing to do; use 1 or more");
-        }
-        if c.count.is_some_and(|n| n.0 > 1 << 53) {
-            self.say(&[at[0], name, "count"], "more than 2^53 documents cannot be numbered exactly in JSON");
-        }
-        if c.from.is_some() {
-            for (key, given) in [
-                ("fields", !c.fields.is_empty()),
-                ("size", c.size.is_some()),
-                ("compress_to", c.compress_to.is_some()),
-                ("text_file", c.text_file.is_some()),
-            ] {
-                if given {
-                    self.say(
-                        &[at[0], name, key],
-                        format!("`{key}` describes generated documents, but with `from` they are yours; remove it"),
-                    );
-                }
-            }
-        }
-        if c.from.is_none() && !c.without.is_empty() {
-            self.say(&[at[0], name, "without"], "`without` leaves members out of the documents of `from`; remove it");
-        }
-        if c.body != Body::Json {
-            for (key, given) in
-                [("fields", !c.fields.is_empty()), ("index", !c.index.is_empty()), ("from", c.from.is_some())]
-            {
-                if given {
-                    self.say(&[at[0], name, key], format!("`{key}` needs body = \"json\""));
-                }
-            }
-        }
-        if let Some(share) = c.compress_to
-            && !(share.is_finite() && share > 0.0 && share < 1.0)
-        {
-            self.say(
-                &[at[0], name, "compress_to"],
-                format!("invalid share {share}; use above 0 and below 1, such as 0.4"),
-            );
-        }
-        if let Some(per) = &c.per {
-            if !study.collections.contains_key(&per.parent) {
-                let message = no_such("collection", &per.parent, study.collections.keys().map(String::as_str));
-                self.say(&[at[0], name, "per", &per.parent], message);
-            } else if self.parents_loop(name) {
-                self.say(
-                    &[at[0], name, "per"],
-                    "the `per` relations of these collections form a cycle; remove one of them",
+    if study.database == Database::Kept {
+        for (position, phase) in study.phases.iter().enumerate() {
+            use OpKind::{Append, Counter, Delete, Insert, Prepend, Touch};
+            let changes = [Insert, Delete, Append, Prepend, Counter, Touch];
+            if phase.operations_of_mix().any(|of| of.single().is_some_and(|op| changes.contains(&op))) {
+                problems.say(
+                    &["phases", &position.to_string(), "mix"],
+                    "with database = \"kept\" other trials measure what this phase leaves, so it may only read, upsert, \
+                     replace and merge; remove the other operations, or use database = \"fresh\"",
                 );
             }
         }
-        for (position, fields) in c.index.iter().enumerate() {
-            let position = position.to_string();
-            if fields.is_empty() {
-                self.say(&[at[0], name, "index", &position], "an index needs at least one field");
+        let mut entries = study.phases.iter().flat_map(Phase::operations_of_mix);
+        let writes = entries.any(|of| of.writes());
+        for (position, phase) in study.phases.iter().enumerate().filter(|_| writes) {
+            for name in phase.mix.iter().filter(|(_, entry)| entry.same_on.is_some()).map(|(name, _)| name) {
+                problems.say(
+                    &["phases", &position.to_string(), "mix", name, "same_on"],
+                    "with database = \"kept\" earlier trials may have changed the documents, so answers cannot be \
+                     compared; remove `same_on` or the writes, or use database = \"fresh\"",
+                );
             }
-            for field in fields {
-                if c.from.is_none() && c.existing.is_none() && !c.fields.contains_key(field) {
-                    let message = no_such("field", field, c.fields.keys().map(String::as_str));
-                    self.say(&[at[0], name, "index", &position], message);
-                }
-            }
-        }
-        for (key, message) in super::indexes::check(c) {
-            let path = ["collections", name, "indexes"].into_iter().map(str::to_owned).chain(key).collect();
-            self.problems.push(Problem { path, message });
-        }
-        for (field_name, field) in &c.fields {
-            self.field(name, field_name, field);
         }
     }
-
-    fn parents_loop(&self, start: &str) -> bool {
-        let mut at = start;
-        for _ in 0..self.study.collections.len() {
-            match self.study.collections.get(at).and_then(|c| c.per.as_ref()) {
-                Some(per) if per.parent == start => return true,
-                Some(per) => at = &per.parent,
-                None => return false,
-            }
-        }
-        true
+    if let Some(problem) = study.repeats.problem() {
+        problems.say(&["repeats"], problem);
     }
+    if study.control && study.stores.0.keys().any(|name| name.ends_with(" (control)")) {
+        problems.say(&["stores"], "with `control`, a name must not end with ` (control)`; use another one");
+    }
+    if study.data_to_memory.is_some_and(|share| !(share.is_finite() && share > 0.0)) {
+        problems.say(&["data_to_memory"], "use a ratio of documents to memory above 0, such as 4.5");
+    }
+    if study.seed > 1 << 53 {
+        problems.say(&["seed"], "use a seed of at most 2^53");
+    }
+}
 
-    fn field(&mut self, collection: &str, name: &str, field: &Field) {
-        match field.kind() {
-            Field::Ref { collection: target, .. } if !self.study.collections.contains_key(target) => {
-                let message = no_such("collection", target, self.study.collections.keys().map(String::as_str));
-                self.say(&["collections", collection, "fields", name, "ref"], message);
-            }
-            Field::List { of, .. } => self.field(collection, name, of),
-            Field::Any(all) => {
-                for (_, inner) in all {
-                    self.field(collection, name, inner);
-                }
-            }
-            Field::Object(fields) => {
-                for inner in fields.values() {
-                    self.field(collection, name, inner);
-                }
-            }
-            _ => {}
+fn collection_names(study: &Study) -> impl Iterator<Item = &str> + Clone {
+    study.collections.keys().map(String::as_str)
+}
+
+fn collection(study: &Study, name: &str, at: &mut Problems<'_>) {
+    let c = &study.collections[name];
+    let well_formed = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= 60
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if !well_formed {
+        at.say(&[], "a collection's name must begin with a letter and have at most 60 letters, digits, - and _");
+    }
+    if name.starts_with("storebench") {
+        at.say(&[], "names that begin with `storebench` are reserved for its own tables");
+    }
+    match (&c.from, &c.per, c.count) {
+        (Some(_), Some(_), _) => at.say(&["per"], "`from` and `per` exclude each other"),
+        (None, Some(_), Some(_)) => {
+            at.say(&["count"], "with `per` the relation decides how many documents there are; remove `count`");
+        }
+        (None, None, None) if c.existing.is_none() && c.trace.is_none() => at.say(
+            &[],
+            "it needs `count`, `per`, `from` or `trace`, or `existing` for documents that are already in the store",
+        ),
+        _ => {}
+    }
+    if c.count.is_some_and(|n| n.0 == 0) {
+        at.say(&["count"], "0 documents leave nothing to do; use 1 or more");
+    }
+    if c.count.is_some_and(|n| n.0 > 1 << 53) {
+        at.say(&["count"], "more than 2^53 documents cannot be numbered exactly in JSON");
+    }
+    if c.from.is_some() {
+        for key in c.given(&["fields", "size", "compress_to", "text_file"]) {
+            at.say(&[key], format!("`{key}` describes generated documents, but with `from` they are yours; remove it"));
         }
     }
-
-    fn phase(&mut self, position: usize, phase: &Phase) {
+    if c.from.is_none() && !c.without.is_empty() {
+        at.say(&["without"], "`without` leaves members out of the documents of `from`; remove it");
+    }
+    if c.body != Body::Json {
+        for key in c.given(&["fields", "index", "from"]) {
+            at.say(&[key], format!("`{key}` needs body = \"json\""));
+        }
+    }
+    if let Some(share) = c.compress_to
+        && !(share.is_finite() && share > 0.0 && share < 1.0)
+    {
+        at.say(&["compress_to"], format!("invalid share {share}; use above 0 and below 1, such as 0.4"));
+    }
+    if let Some(per) = &c.per {
+        if !study.collections.contains_key(&per.parent) {
+            at.say(&["per", &per.parent], no_such("collection", &per.parent, collection_names(study)));
+        } else if parents_loop(study, name) {
+            at.say(&["per"], "the `per` relations of these collections form a cycle; remove one of them");
+        }
+    }
+    for (position, fields) in c.index.iter().enumerate() {
         let position = position.to_string();
-        let at = |key: &str| ["phases".to_owned(), position.clone(), key.to_owned()];
-        let mut say = |key: &str, message: String| {
-            self.problems.push(Problem { path: at(key).to_vec(), message });
-        };
-        if phase.name.is_empty() || phase.name.chars().any(|c| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
-            say("name", format!("invalid phase name `{}`; use letters, digits, - and _", phase.name));
+        if fields.is_empty() {
+            at.say(&["index", &position], "an index needs at least one field");
         }
-        let earlier = self.study.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
-        if earlier.into_iter().any(|p| p.name == phase.name) {
-            say("name", format!("two phases are called `{}`; give each its own name", phase.name));
-        }
-        let copies = phase.copy.is_some();
-        if phase.kind().is_none() {
-            let message = format!(
-                "the phase `{}` needs `load`, `mix`, `trace`, `copy`, or one of `settle`, `compact` and `restart`",
-                phase.name
-            );
-            say("name", message);
-        }
-        for (key, why) in super::kinds::unfit(phase) {
-            say(key, why);
-        }
-        for (key, value, most) in [
-            ("workers", phase.workers, 1_024),
-            ("connections", phase.connections, 65_536),
-            ("in_flight", phase.in_flight, 65_536),
-        ] {
-            if value == 0 || value > most {
-                say(key, format!("{value} is out of range; use 1 to {most}"));
+        for (nth, field) in fields.iter().enumerate() {
+            if fields[..nth].contains(field) {
+                at.say(&["index", &position], format!("names `{field}` twice; name it once"));
             }
-        }
-        let slots = u64::from(phase.workers) * u64::from(phase.connections) * u64::from(phase.in_flight);
-        if slots > 1 << 20 {
-            say("in_flight", format!("{slots} operations in flight over all workers; use at most {}", 1 << 20));
-        }
-        if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
-            say("batch", "use 1 to 1,000,000 documents".into());
-        }
-        if phase.timeout.0.is_zero() {
-            say("timeout", "a timeout of 0 fails every operation; use a longer one".into());
-        }
-        if phase.retry.tries == 0 {
-            say("retry", "0 tries send nothing; use 1 for no retry".into());
-        }
-        if !(0.0..=1.0).contains(&phase.check) {
-            say("check", format!("invalid share {}; use 0 to 1", phase.check));
-        }
-        if phase.ledger.is_kept() && phase.streams != Streams::Disjoint {
-            say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
-        }
-        if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-            say("ledger", "use a share above 0 and at most 1".into());
-        }
-        if let Some(why) = super::followed::unfit(self.study, phase) {
-            say("consistency_check", why);
-        }
-        if let Some(why) = untraced(self.study, phase) {
-            say("trace", why);
-        }
-        if let Some(why) = changed_before(self.study, phase) {
-            say("compare_answers", why);
-        }
-        if !phase.loads() && !phase.rests() && !copies && phase.trace.is_none() {
-            match (phase.duration, phase.operations) {
-                (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
-                (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),
-                (Some(d), None) if d.0.is_zero() => say("duration", "a phase of 0 s measures nothing".into()),
-                (None, Some(n)) if n.0 == 0 => say("operations", "0 operations measure nothing".into()),
-                _ => {}
+            if field.contains('\0') {
+                at.say(&["index", &position], "no store takes a field with U+0000 in its name");
+            } else if c.from.is_none() && c.existing.is_none() && !c.fields.contains_key(field) {
+                at.say(&["index", &position], no_such("field", field, c.fields.keys().map(String::as_str)));
             }
-        }
-        match &phase.rate {
-            Some(_) if phase.think.is_some() => {
-                say("think", "`think` is for the closed loop; remove it or `rate`".into())
-            }
-            Some(RateSpec::Ramp(..)) if phase.duration.is_none() => {
-                say("rate", "a ramp runs over the phase's `duration`; add one".into());
-            }
-            _ => {}
-        }
-        let names: Vec<&str> = self.study.collections.keys().map(String::as_str).collect();
-        for collection in &phase.load {
-            if !names.contains(&collection.as_str()) {
-                say("load", no_such("collection", collection, names.iter().copied()));
-            }
-        }
-        if let Some(collection) = &phase.collection
-            && !names.contains(&collection.as_str())
-        {
-            say("collection", no_such("collection", collection, names.iter().copied()));
-        }
-        if phase.isolation.is_some() && !phase.has_transactions() {
-            self.say(
-                &["phases", &position, "isolation"],
-                "`isolation` is for transactions; remove it, or add an operation with op = \"transaction\"",
-            );
-        }
-        for operation in phase.operations_of_mix() {
-            self.operation(&position, phase, operation);
         }
     }
+    super::indexes::check(c, &mut at.within(&["indexes"]));
+    for (name, of) in &c.fields {
+        field(study, of, &mut at.within(&["fields", name]));
+    }
+}
 
-    fn operation(&mut self, position: &str, phase: &Phase, operation: Operation<'_>) {
-        let study = self.study;
-        let Operation { name: label, entry, within } = operation;
-        let at: Vec<&str> = match within {
-            None => vec!["phases", position, "mix", label],
-            Some((transaction, _)) => vec!["phases", position, "mix", transaction, "steps", label],
-        };
-        let with = |key: &'static str| -> Vec<&str> { at.iter().copied().chain([key]).collect() };
-        if entry.single(label).is_none() {
-            let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
-                Some(name) => format!("unknown operation `{label}`; did you mean `{name}`?"),
-                None => format!("unknown operation `{label}`; name the operation: {label} = {{ op = \"read\", … }}"),
-            };
-            return self.say(&at, message);
+fn parents_loop(study: &Study, start: &str) -> bool {
+    let mut at = start;
+    for _ in 0..study.collections.len() {
+        match study.collections.get(at).and_then(|c| c.per.as_ref()) {
+            Some(per) if per.parent == start => return true,
+            Some(per) => at = &per.parent,
+            None => return false,
         }
-        let Some(kind) = entry.kind(label) else {
-            return self.say(&at, "this operation has no bulk form; remove `batch`");
-        };
-        let Some(collection) = operation.collection(study, phase) else {
-            return match &entry.collection {
-                Some(name) => {
-                    let message = no_such("collection", name, study.collections.keys().map(String::as_str));
-                    self.say(&with("collection"), message);
-                }
-                None => self.say(&at, "the study has several collections; name one: collection = \"…\""),
-            };
-        };
-        let c = &study.collections[collection];
-        let needs = match kind {
-            OpKind::Append | OpKind::Prepend => Some(Body::Bytes),
-            OpKind::Counter => Some(Body::Counter),
-            OpKind::Page | OpKind::MergePatch => Some(Body::Json),
-            _ => None,
-        };
-        if let Some(body) = needs.filter(|b| *b != c.body) {
-            self.say(
-                &at,
-                format!("`{kind}` needs a collection with body = \"{body}\", but `{collection}` has another body"),
-            );
+    }
+    true
+}
+
+fn field(study: &Study, of: &Field, at: &mut Problems<'_>) {
+    match of.kind() {
+        Field::Ref { collection, .. } if !study.collections.contains_key(collection) => {
+            at.say(&["ref"], no_such("collection", collection, collection_names(study)));
         }
-        if matches!(kind, OpKind::Insert | OpKind::BulkInsert)
-            && (c.from.is_some() || c.per.is_some() || c.trace.is_some())
-        {
-            self.say(
-                &at,
-                format!("`{collection}` cannot grow: its documents come from a file or a trace, or belong to parents; use upsert"),
-            );
+        Field::List { of, .. } => field(study, of, at),
+        Field::Any(all) => all.iter().for_each(|(_, inner)| field(study, inner, at)),
+        Field::Object(fields) => fields.values().for_each(|inner| field(study, inner, at)),
+        _ => {}
+    }
+}
+
+fn phase(study: &Study, phase: &Phase, at: &mut Problems<'_>) {
+    let mut say = |key: &str, message: String| at.say(&[key], message);
+    if phase.name.is_empty() || phase.name.chars().any(|c| !(c.is_ascii_alphanumeric() || "-_".contains(c))) {
+        say("name", format!("invalid phase name `{}`; use letters, digits, - and _", phase.name));
+    }
+    let earlier = study.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
+    if earlier.into_iter().any(|p| p.name == phase.name) {
+        say("name", format!("two phases are called `{}`; give each its own name", phase.name));
+    }
+    let copies = phase.copy.is_some();
+    if phase.kind().is_none() {
+        let message = format!(
+            "the phase `{}` needs `load`, `mix`, `trace`, `copy`, or one of `settle`, `compact` and `restart`",
+            phase.name
+        );
+        say("name", message);
+    }
+    for (key, why) in super::kinds::unfit(phase) {
+        say(key, why);
+    }
+    for (key, value, most) in [
+        ("workers", phase.workers, 1_024),
+        ("connections", phase.connections, 65_536),
+        ("in_flight", phase.in_flight, 65_536),
+    ] {
+        if value == 0 || value > most {
+            say(key, format!("{value} is out of range; use 1 to {most}"));
         }
-        match (kind, &entry.field) {
-            (OpKind::Page, None) => self.say(&at, "a page needs the indexed field: where = \"…\""),
-            (OpKind::Page, Some(field))
-                if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) =>
-            {
-                self.say(
-                    &with("where"),
-                    format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
-                );
-            }
-            (OpKind::Page, Some(_)) => {}
-            (OpKind::View, Some(_)) => {}
-            (_, Some(_)) => self.say(&at, "`where` works only with page and view"),
+    }
+    let slots = u64::from(phase.workers) * u64::from(phase.connections) * u64::from(phase.in_flight);
+    if slots > 1 << 20 {
+        say("in_flight", format!("{slots} operations in flight over all workers; use at most {}", 1 << 20));
+    }
+    if phase.batch.is_some_and(|b| b == 0 || b > 1_000_000) {
+        say("batch", "use 1 to 1,000,000 documents".into());
+    }
+    if phase.timeout.0.is_zero() {
+        say("timeout", "a timeout of 0 fails every operation; use a longer one".into());
+    }
+    if phase.retry.tries == 0 {
+        say("retry", "0 tries send nothing; use 1 for no retry".into());
+    }
+    if !(0.0..=1.0).contains(&phase.check) {
+        say("check", format!("invalid share {}; use 0 to 1", phase.check));
+    }
+    if phase.ledger.is_kept() && phase.streams != Streams::Disjoint {
+        say("ledger", "a ledger needs one writer for each key; add streams = \"disjoint\"".into());
+    }
+    if phase.ledger.share().is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+        say("ledger", "use a share above 0 and at most 1".into());
+    }
+    if let Some(why) = super::followed::unfit(study, phase) {
+        say("consistency_check", why);
+    }
+    if let Some(why) = untraced(study, phase) {
+        say("trace", why);
+    }
+    if let Some(why) = changed_before(study, phase) {
+        say("compare_answers", why);
+    }
+    if !phase.loads() && !phase.rests() && !copies && phase.trace.is_none() {
+        match (phase.duration, phase.operations) {
+            (Some(_), Some(_)) => say("operations", "give `duration` or `operations`, not both".into()),
+            (None, None) => say("name", format!("the phase `{}` needs `duration` or `operations`", phase.name)),
+            (Some(d), None) if d.0.is_zero() => say("duration", "a phase of 0 s measures nothing".into()),
+            (None, Some(n)) if n.0 == 0 => say("operations", "0 operations measure nothing".into()),
             _ => {}
         }
-        if entry.draw == Draw::Parents {
-            let at = with("draw");
-            if kind.inserts() {
-                self.say(&at, format!("`draw` has no meaning for {kind}, which makes new documents; remove it"));
-            } else if c.per.is_none() {
-                self.say(
-                    &at,
-                    format!(
-                        "`{collection}` has no parents to draw from; use a collection with `per`, or remove `draw`"
-                    ),
-                );
-            } else if kind == OpKind::View && entry.field.is_none() {
-                self.say(
-                    &at,
-                    "`draw` has no meaning for a view without `where`, which uses no document's value; remove it",
-                );
-            } else if phase.ledger.is_kept() && kind.writes() {
-                self.say(
-                    &at,
-                    "with a ledger each key has one writer, which owns documents and not parents; remove `draw` or \
-                     `ledger`",
-                );
-            }
+    }
+    match &phase.rate {
+        Some(_) if phase.think.is_some() => say("think", "`think` is for the closed loop; remove it or `rate`".into()),
+        Some(RateSpec::Ramp(..)) if phase.duration.is_none() => {
+            say("rate", "a ramp runs over the phase's `duration`; add one".into());
         }
-        for (key, given, allowed) in [
-            (
-                "limit",
-                entry.limit.is_some(),
-                matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::View),
-            ),
-            ("upto", entry.upto.is_some(), kind == OpKind::Prefix),
-            ("size", entry.size.is_some(), matches!(kind, OpKind::Append | OpKind::Prepend)),
-            ("delta", entry.delta.is_some(), kind == OpKind::Counter),
-            ("expiry", entry.expiry.is_some(), kind == OpKind::Touch),
-            ("view", entry.view.is_some(), kind == OpKind::View),
-            ("keys", entry.keys.is_some(), kind == OpKind::View),
-            ("start", entry.start.is_some(), kind == OpKind::View),
-            ("end", entry.end.is_some(), kind == OpKind::View),
-        ] {
-            if given && !allowed {
-                self.say(&with(key), format!("`{key}` has no meaning for {kind}"));
-            }
+        _ => {}
+    }
+    for collection in &phase.load {
+        if !study.collections.contains_key(collection) {
+            say("load", no_such("collection", collection, collection_names(study)));
         }
-        for (key, value) in [("limit", entry.limit), ("batch", entry.batch)] {
-            if value.is_some_and(|n| n == 0 || n > 1_000_000) {
-                self.say(&with(key), "use 1 to 1,000,000");
-            }
-        }
-        for (key, why) in super::queries::check(entry, kind, collection, c) {
-            let path = at.iter().map(|part| (*part).to_owned()).chain(key).collect();
-            self.problems.push(Problem { path, message: why });
-        }
-        for (key, why) in super::transactions::check(study, phase, operation, kind) {
-            let path = at.iter().map(|part| (*part).to_owned()).chain(key).collect();
-            self.problems.push(Problem { path, message: why });
-        }
-        if kind == OpKind::View && entry.view.is_none() {
-            self.say(&at, "a view query needs view = \"design/view\"");
-        }
-        let range = entry.start.is_some() || entry.end.is_some();
-        let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
-        if kind == OpKind::View && ways > 1 {
-            self.say(&at, "select the rows of the view in one way: by `where`, by `keys`, or by `start` and `end`");
-        }
-        if phase.consistency_check.is_done()
-            && kind.writes()
-            && (!super::followed::is_followed(kind) || c.body == Body::Counter)
+    }
+    if let Some(collection) = &phase.collection
+        && !study.collections.contains_key(collection)
+    {
+        say("collection", no_such("collection", collection, collection_names(study)));
+    }
+    if phase.isolation.is_some() && !phase.has_transactions_on(None) {
+        let why = "`isolation` is for transactions; remove it, or add an operation with op = \"transaction\"";
+        say("isolation", why.into());
+    }
+    for of in phase.operations_of_mix() {
+        operation(study, phase, of, at);
+    }
+}
+
+fn operation(study: &Study, phase: &Phase, operation: Operation<'_>, problems: &mut Problems<'_>) {
+    let Operation { name: label, entry, .. } = operation;
+    let mut at = operation.place(problems);
+    if entry.single(label).is_none() {
+        let message = match did_you_mean(label, OpKind::IN_MIX.iter().copied()) {
+            Some(name) => format!("unknown operation `{label}`; did you mean `{name}`?"),
+            None => format!("unknown operation `{label}`; name the operation: {label} = {{ op = \"read\", … }}"),
+        };
+        return at.say(&[], message);
+    }
+    let Some(kind) = entry.kind(label) else {
+        return at.say(&[], "this operation has no bulk form; remove `batch`");
+    };
+    let Some(collection) = operation.collection(study, phase) else {
+        return match &entry.collection {
+            Some(name) => at.say(&["collection"], no_such("collection", name, collection_names(study))),
+            None => at.say(&[], "the study has several collections; name one: collection = \"…\""),
+        };
+    };
+    let c = &study.collections[collection];
+    let needs = match kind {
+        OpKind::Append | OpKind::Prepend => Some(Body::Bytes),
+        OpKind::Counter => Some(Body::Counter),
+        OpKind::Page | OpKind::MergePatch => Some(Body::Json),
+        _ => None,
+    };
+    if let Some(body) = needs.filter(|b| *b != c.body) {
+        at.say(&[], format!("`{kind}` needs a collection with body = \"{body}\", but `{collection}` has another body"));
+    }
+    if matches!(kind, OpKind::Insert | OpKind::BulkInsert) && (c.from.is_some() || c.per.is_some() || c.trace.is_some())
+    {
+        at.say(&[], format!("`{collection}` cannot grow: its documents come from a file or a trace, or belong to parents; use upsert"));
+    }
+    match (kind, &entry.field) {
+        (OpKind::Page, None) => at.say(&[], "a page needs the indexed field: where = \"…\""),
+        (OpKind::Page, Some(field))
+            if c.existing.is_none() && !c.index.iter().any(|index| index.first() == Some(field)) =>
         {
-            self.say(&at, format!("the consistency check follows reads, upserts, replaces, compare-and-swaps and deletes of single documents outside of transactions; it does not know what {kind} leaves in `{collection}`; remove it or `consistency_check`"));
+            at.say(
+                &["where"],
+                format!("`{field}` is not indexed; add index = [[\"{field}\"]] to collections.{collection}"),
+            );
         }
-        // The steps of a transaction are followed one by one.
-        let follows = ledger_follows(kind) && c.body != Body::Counter || kind == OpKind::Transaction;
-        if phase.ledger.is_kept() && kind.writes() && !follows {
-            self.say(&at, format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));
+        (OpKind::Page | OpKind::View, Some(_)) => {}
+        (_, Some(_)) => at.say(&[], "`where` works only with page and view"),
+        _ => {}
+    }
+    if entry.draw == Draw::Parents {
+        if kind.inserts() {
+            at.say(&["draw"], format!("`draw` has no meaning for {kind}, which makes new documents; remove it"));
+        } else if c.per.is_none() {
+            at.say(
+                &["draw"],
+                format!("`{collection}` has no parents to draw from; use a collection with `per`, or remove `draw`"),
+            );
+        } else if kind == OpKind::View && entry.field.is_none() {
+            at.say(
+                &["draw"],
+                "`draw` has no meaning for a view without `where`, which uses no document's value; remove it",
+            );
+        } else if phase.ledger.is_kept() && kind.writes() {
+            at.say(
+                &["draw"],
+                "with a ledger each key has one writer, which owns documents and not parents; remove `draw` or \
+                 `ledger`",
+            );
         }
+    }
+    for (key, given, allowed) in [
+        ("limit", entry.limit.is_some(), matches!(kind, OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::View)),
+        ("upto", entry.upto.is_some(), kind == OpKind::Prefix),
+        ("size", entry.size.is_some(), matches!(kind, OpKind::Append | OpKind::Prepend)),
+        ("delta", entry.delta.is_some(), kind == OpKind::Counter),
+        ("expiry", entry.expiry.is_some(), kind == OpKind::Touch),
+        ("view", entry.view.is_some(), kind == OpKind::View),
+        ("keys", entry.keys.is_some(), kind == OpKind::View),
+        ("start", entry.start.is_some(), kind == OpKind::View),
+        ("end", entry.end.is_some(), kind == OpKind::View),
+    ] {
+        if given && !allowed {
+            at.say(&[key], format!("`{key}` has no meaning for {kind}"));
+        }
+    }
+    for (key, value) in [("limit", entry.limit), ("batch", entry.batch)] {
+        if value.is_some_and(|n| n == 0 || n > 1_000_000) {
+            at.say(&[key], "use 1 to 1,000,000");
+        }
+    }
+    super::queries::check(entry, kind, collection, c, &mut at);
+    super::transactions::check(study, phase, operation, kind, &mut at);
+    if kind == OpKind::View && entry.view.is_none() {
+        at.say(&[], "a view query needs view = \"design/view\"");
+    }
+    let range = entry.start.is_some() || entry.end.is_some();
+    let ways = usize::from(entry.field.is_some()) + usize::from(entry.keys.is_some()) + usize::from(range);
+    if kind == OpKind::View && ways > 1 {
+        at.say(&[], "select the rows of the view in one way: by `where`, by `keys`, or by `start` and `end`");
+    }
+    if phase.consistency_check.is_done()
+        && kind.writes()
+        && (!super::followed::is_followed(kind) || c.body == Body::Counter)
+    {
+        at.say(&[], format!("the consistency check follows reads, upserts, replaces, compare-and-swaps and deletes of single documents outside of transactions; it does not know what {kind} leaves in `{collection}`; remove it or `consistency_check`"));
+    }
+    // The steps of a transaction are followed one by one.
+    let follows = ledger_follows(kind) && c.body != Body::Counter || kind == OpKind::Transaction;
+    if phase.ledger.is_kept() && kind.writes() && !follows {
+        at.say(&[], format!("the ledger follows inserts, upserts, replaces, compare-and-swaps and deletes of documents, single and in bulk; it cannot check what {kind} leaves in `{collection}`"));
     }
 }
 

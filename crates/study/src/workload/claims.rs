@@ -5,8 +5,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::check::Problem;
+use super::check::Problems;
 use super::factors::FactorValues;
+use crate::written::schema;
 
 /// A claim of a published study.
 ///
@@ -199,18 +200,12 @@ impl Serialize for Between {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for Between {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Between".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "A range, both ends included: [2, 5]; [2] is 2 or more.",
-            "type": "array", "items": { "type": "number" }, "minItems": 1, "maxItems": 2
-        })
-    }
-}
+schema!(Between, "Between", |_| {
+    schemars::json_schema!({
+        "description": "A range, both ends included: [2, 5]; [2] is 2 or more.",
+        "type": "array", "items": { "type": "number" }, "minItems": 1, "maxItems": 2
+    })
+});
 
 impl<'de> Deserialize<'de> for ClaimTest {
     /// Selects the kind by the key that names the figure, so that errors are about that kind of test.
@@ -258,13 +253,9 @@ impl ClaimTest {
 }
 
 impl Claim {
-    /// Its problems beyond its types; paths begin within the claim. The caller checks that its factors, figures and
-    /// limits exist.
-    pub fn problems(&self) -> Vec<Problem> {
-        let mut out = Vec::new();
-        let mut say = |path: &[&str], message: &str| {
-            out.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message: message.to_owned() });
-        };
+    /// Finds its problems beyond its types. The caller checks that its factors, figures and limits exist.
+    pub(super) fn check(&self, problems: &mut Problems<'_>) {
+        let mut say = |keys: &[&str], message: &str| problems.say(keys, message);
         if self.says.trim().is_empty() {
             say(&["says"], "it is empty; write the claim in one sentence");
         }
@@ -300,13 +291,13 @@ impl Claim {
             }
             _ => {}
         }
-        out
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::check::problems_of;
 
     #[derive(Debug, Deserialize)]
     struct File {
@@ -329,7 +320,7 @@ mod tests {
             r#"not_testable = "needs 50 nodes""#,
         ] {
             let claim = read(test).unwrap();
-            assert_eq!(claim.problems(), [], "{test}");
+            assert_eq!(problems_of(|problems| claim.check(problems)), [], "{test}");
             let json = serde_json::to_value(&claim).unwrap();
             assert_eq!(serde_json::from_value::<Claim>(json.clone()).unwrap(), claim);
             #[cfg(feature = "schema")]
@@ -372,7 +363,7 @@ mod tests {
     #[test]
     fn a_claim_that_cannot_be_judged_says_why() {
         let said = |text: &str| {
-            let problems = read(text).unwrap().problems();
+            let problems = problems_of(|problems| read(text).unwrap().check(problems));
             problems.iter().map(|p| format!("{}: {}", p.path.join("."), p.message)).collect::<Vec<_>>().join("\n")
         };
         assert_eq!(said(""), ": it needs `test`, or `not_testable` with the reason");

@@ -12,7 +12,7 @@ use super::existing::ExistingDocuments;
 use super::fields::Field;
 use super::queries::QueryTexts;
 use crate::units::{ByteSize, Count, Range, UnitError};
-use crate::written::{is_default, names, written_as};
+use crate::written::{is_default, names, wire, written_as};
 
 /// One collection of documents (a table, bucket collection, partition or key prefix of the store).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -74,6 +74,25 @@ pub struct Collection {
     /// With `from`: top-level members that are left out of each document, such as `["_id"]`. The key may still use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
+}
+
+impl Collection {
+    /// Which of these keys it gives: those of documents that Storebench makes, `key`, `from`, and those of indexes.
+    pub fn given<'k>(&self, keys: &[&'k str]) -> impl Iterator<Item = &'k str> {
+        keys.iter().copied().filter(|key| match *key {
+            "count" => self.count.is_some(),
+            "key" => self.key.is_some(),
+            "size" => self.size.is_some(),
+            "compress_to" => self.compress_to.is_some(),
+            "text_file" => self.text_file.is_some(),
+            "fields" => !self.fields.is_empty(),
+            "per" => self.per.is_some(),
+            "from" => self.from.is_some(),
+            "index" => !self.index.is_empty(),
+            "indexes" => !self.indexes.is_empty(),
+            _ => false,
+        })
+    }
 }
 
 /// What a document of a collection is.
@@ -148,12 +167,9 @@ struct LognormalTable {
     max: Option<ByteSize>,
 }
 
-/// Only for the schema: what may be written for a size.
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum SizeWire {
+wire! {
+    /// Only for the schema: what may be written for a size.
+    SizeWire:
     Range(Range<ByteSize>),
     Table(SizeTable),
 }
@@ -252,14 +268,7 @@ struct BinsTable {
     total: Option<Count>,
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum FanOutWire {
-    Range(Range<u64>),
-    Table(BinsTable),
-}
+wire! { FanOutWire: Range(Range<u64>), Table(BinsTable) }
 
 impl FanOut {
     fn of_table(table: BinsTable) -> Result<Self, String> {

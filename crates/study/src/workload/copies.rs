@@ -1,15 +1,14 @@
 //! Phases that copy: files into a store, or a store into files, by several tasks at once.
 
-use std::fmt;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Problem;
+use super::check::Problems;
 use super::collections::Body;
 use super::phases::Phase;
 use super::study::Study;
+use crate::written::names;
 
 /// The default number of tasks of a copy.
 pub const DEFAULT_TASKS: u32 = 2;
@@ -34,6 +33,8 @@ pub enum CopyDirection {
     Out,
 }
 
+names! { CopyDirection: In "in", Out "out" }
+
 impl CopyDirection {
     /// The name of the copy among the operations of a result.
     pub fn op_name(self) -> &'static str {
@@ -41,15 +42,6 @@ impl CopyDirection {
             Self::In => "copy-in",
             Self::Out => "copy-out",
         }
-    }
-}
-
-impl fmt::Display for CopyDirection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::In => "in",
-            Self::Out => "out",
-        })
     }
 }
 
@@ -78,39 +70,31 @@ impl Phase {
     }
 }
 
-/// The problems of phases that copy.
-pub(super) fn check(study: &Study) -> Vec<Problem> {
-    let mut problems = Vec::new();
+/// Finds the problems of phases that copy.
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
     for (position, phase) in study.phases.iter().enumerate().filter(|(_, phase)| phase.copy.is_some()) {
-        let position = position.to_string();
-        let mut say = |key: &str, message: String| {
-            let path = ["phases", position.as_str(), key].map(str::to_owned).to_vec();
-            problems.push(Problem { path, message });
-        };
-        copy(study, phase, &mut say);
+        copy(study, phase, &mut problems.within(&["phases", &position.to_string()]));
     }
-    problems
 }
 
-fn copy(study: &Study, phase: &Phase, say: &mut dyn FnMut(&str, String)) {
+fn copy(study: &Study, phase: &Phase, at: &mut Problems<'_>) {
     if phase.tasks.is_some_and(|n| n == 0 || n > MOST_TASKS) {
-        say("tasks", "use 1 to 1,024 tasks".to_owned());
+        at.say(&["tasks"], "use 1 to 1,024 tasks");
     }
     if phase.parts.is_some_and(|n| n == 0 || n > MOST_PARTS) {
-        say("parts", "use 1 to 65,536 parts".to_owned());
+        at.say(&["parts"], "use 1 to 65,536 parts");
     }
     let Some(name) = phase.copied(study) else {
-        say("copy", "the study has several collections; name the one to copy: collection = \"…\"".to_owned());
-        return;
+        return at.say(&["copy"], "the study has several collections; name the one to copy: collection = \"…\"");
     };
     let Some(collection) = study.collections.get(name) else { return };
     if collection.existing.is_some() {
         let remedy = "was not made by Storebench (`existing`), so the number of documents is unknown; \
                       copy it with `storebench copy`";
-        say("copy", format!("`{name}` {remedy}"));
+        at.say(&["copy"], format!("`{name}` {remedy}"));
     } else if collection.body != Body::Json {
-        say(
-            "copy",
+        at.say(
+            &["copy"],
             format!("files hold JSON, and `{name}` has another `body`; copy a collection with body = \"json\""),
         );
     }

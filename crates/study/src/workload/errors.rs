@@ -9,6 +9,7 @@ use toml_edit::{Document, DocumentMut, Item, Value};
 
 use super::check::{Problem, did_you_mean};
 use super::load::Override;
+use super::study::Study;
 
 /// One error in a TOML file: a study, or a price sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,26 +108,6 @@ impl StudyErrors {
         Self(self.0.into_iter().map(told).collect())
     }
 
-    /// An error that was found after the study was read. Its place is the override that sets the key, or else the key
-    /// in the text; the message then names the overrides, which may have caused it.
-    pub(super) fn found_later(
-        file: &Path,
-        text: &str,
-        overrides: &[Override],
-        path: &[String],
-        mut message: String,
-    ) -> Self {
-        if let Some((one, key)) = setting(text, overrides, &path.join(".")) {
-            let error = Self::one(file, text, None, key, message).0.remove(0);
-            return Self(vec![of_override(one, error)]);
-        }
-        if !overrides.is_empty() {
-            let given: Vec<String> = overrides.iter().map(Override::named).collect();
-            message += &format!(" (with {})", given.join(", "));
-        }
-        Self::at(file, text, path, message)
-    }
-
     /// Reads a text. Each key that is unknown or has a wrong value is left out once it is found, so that all of them are
     /// told at once. `remedy` says what to write for a missing key.
     ///
@@ -188,6 +169,24 @@ impl StudyErrors {
         };
         let key = offset.and_then(|o| key_at(text, o)).unwrap_or_default();
         Self::one(file, text, offset, key, message)
+    }
+}
+
+impl Study {
+    /// An error about a key of this study that was found after it was read, for example in its files. Its place is the
+    /// override that sets the key, or else the key in the text; the message then names the overrides, which may have
+    /// caused it.
+    pub fn error_at(text: &str, file: &Path, overrides: &[Override], key: &str, mut message: String) -> StudyErrors {
+        if let Some((one, key)) = setting(text, overrides, key) {
+            let error = StudyErrors::one(file, text, None, key, message).0.remove(0);
+            return StudyErrors(vec![of_override(one, error)]);
+        }
+        if !overrides.is_empty() {
+            let given: Vec<String> = overrides.iter().map(Override::named).collect();
+            message += &format!(" (with {})", given.join(", "));
+        }
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        StudyErrors::at(file, text, &path, message)
     }
 }
 

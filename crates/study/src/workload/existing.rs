@@ -4,11 +4,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::check::Problem;
+use super::check::Problems;
 use super::study::Study;
 use crate::op_kind::OpKind;
 use crate::units::Count;
-use crate::written::written_as;
+use crate::written::{wire, written_as};
 
 /// The default number of sampled keys.
 pub const DEFAULT_SAMPLE: Count = Count(100_000);
@@ -31,14 +31,7 @@ pub struct ExistingDocuments {
     pub body: Option<String>,
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-pub(super) enum ExistingWire {
-    Name(String),
-    Table(ExistingDocuments),
-}
+wire! { pub(super) ExistingWire: Name(String), Table(ExistingDocuments) }
 
 impl ExistingDocuments {
     /// The documents of this name, with key and body where the store expects them.
@@ -70,100 +63,73 @@ impl Study {
     }
 }
 
-/// The problems of a study that only reads.
-pub(super) fn check(study: &Study) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let mut say = |path: &[&str], message: String| {
-        problems.push(Problem { path: path.iter().map(|p| (*p).to_owned()).collect(), message });
-    };
+/// Finds the problems of a study that only reads.
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
     for (name, c) in &study.collections {
+        let mut at = problems.within(&["collections", name]);
         let Some(existing) = &c.existing else {
             if c.sample.is_some() {
-                say(&["collections", name, "sample"], "`sample` needs `existing`".into());
+                at.say(&["sample"], "`sample` needs `existing`");
             }
             if study.reads_only() {
-                say(
-                    &["collections", name],
+                at.say(
+                    &[],
                     "the study has collections with `existing` and so writes nothing; use another study for documents \
-                     that Storebench makes"
-                        .into(),
+                     that Storebench makes",
                 );
             }
             continue;
         };
         if existing.name.is_empty() {
-            say(
-                &["collections", name, "existing"],
-                "give the name of the documents in the store: existing = \"…\"".into(),
+            at.say(&["existing"], "give the name of the documents in the store: existing = \"…\"");
+        }
+        for key in c.given(&["count", "key", "size", "compress_to", "text_file", "fields", "per", "from"]) {
+            let hint = match key {
+                "key" => ", or name the field of the key with existing = { name = \"…\", key = \"…\" }",
+                _ => "",
+            };
+            at.say(
+                &[key],
+                format!(
+                    "`{key}` describes documents that Storebench makes, but with `existing` they exist; remove it{hint}"
+                ),
             );
         }
-        for (key, given) in [
-            ("count", c.count.is_some()),
-            ("key", c.key.is_some()),
-            ("size", c.size.is_some()),
-            ("compress_to", c.compress_to.is_some()),
-            ("text_file", c.text_file.is_some()),
-            ("fields", !c.fields.is_empty()),
-            ("per", c.per.is_some()),
-            ("from", c.from.is_some()),
-        ] {
-            if given {
-                let hint = if key == "key" {
-                    ", or name the field of the key with existing = { name = \"…\", key = \"…\" }"
-                } else {
-                    ""
-                };
-                say(
-                    &["collections", name, key],
-                    format!(
-                        "`{key}` describes documents that Storebench makes, but with `existing` they exist; remove it{hint}"
-                    ),
-                );
-            }
-        }
-        for (key, given) in [("index", !c.index.is_empty()), ("indexes", !c.indexes.is_empty())] {
-            if given {
-                say(
-                    &["collections", name, key],
-                    "Storebench does not create indexes of existing documents; create it in the store, and remove it \
-                     here"
-                        .into(),
-                );
-            }
+        for key in c.given(&["index", "indexes"]) {
+            at.say(
+                &[key],
+                "Storebench does not create indexes of existing documents; create it in the store, and remove it here",
+            );
         }
         if c.sample.is_some_and(|n| n.0 == 0 || n.0 > MOST_SAMPLED) {
-            say(&["collections", name, "sample"], format!("sample 1 to {MOST_SAMPLED} keys"));
+            at.say(&["sample"], format!("sample 1 to {MOST_SAMPLED} keys"));
         }
     }
     if !study.reads_only() {
-        return problems;
+        return;
     }
     let only = "the study reads documents that Storebench did not make (`existing`), so nothing is written";
     for (position, phase) in study.phases.iter().enumerate() {
-        let position = position.to_string();
-        let at = |key: &'static str| ["phases", position.as_str(), key].map(str::to_owned).to_vec();
-        let mut say = |path: Vec<String>, message: String| problems.push(Problem { path, message });
+        let mut at = problems.within(&["phases", &position.to_string()]);
         if !phase.load.is_empty() {
-            say(at("load"), format!("the phase `{}` loads; {only}", phase.name));
+            at.say(&["load"], format!("the phase `{}` loads; {only}", phase.name));
         }
         if phase.consistency_check.is_done() {
-            say(at("consistency_check"), format!("the phase `{}` judges reads against writes; {only}", phase.name));
+            at.say(&["consistency_check"], format!("the phase `{}` judges reads against writes; {only}", phase.name));
         }
         if phase.ledger.is_kept() {
-            say(at("ledger"), format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
+            at.say(&["ledger"], format!("the phase `{}` keeps a ledger of writes; {only}", phase.name));
         }
         for operation in phase.operations_of_mix() {
             let writes = |kind: &OpKind| kind.writes() && *kind != OpKind::Transaction;
             if let Some(kind) = operation.kind().filter(writes) {
                 let label = operation.name;
-                let within = operation.within.map(|(transaction, _)| [transaction.to_owned(), "steps".to_owned()]);
-                let path =
-                    at("mix").into_iter().chain(within.into_iter().flatten()).chain([label.to_owned()]).collect();
                 let on = operation.collection(study, phase).map(|c| format!(" in `{c}`")).unwrap_or_default();
                 let does = if kind.name() == label { String::new() } else { format!(", which does {kind}") };
-                say(path, format!("the phase `{}` has `{label}`{does}{on}; {only}", phase.name));
+                operation
+                    .place(&mut at)
+                    .say(&[], format!("the phase `{}` has `{label}`{does}{on}; {only}", phase.name));
             }
         }
     }
-    problems
 }

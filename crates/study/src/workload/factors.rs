@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check::{did_you_mean, no_such};
+use super::check::{Problems, did_you_mean, no_such};
 use super::errors::StudyErrors;
 use super::load::Override;
 use super::study::Study;
@@ -300,11 +300,11 @@ fn nested(a: &str, b: &str) -> bool {
     a == b || within(a, b) || within(b, a)
 }
 
-/// The problems of the factors and their design: keys from the root, and a message.
-pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
-    let mut found = Vec::new();
+/// Finds the problems of the factors and their design.
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
+    let before = problems.found.len();
     for (path, values) in &study.factors {
-        let mut say = |message: String| found.push((vec!["factors".to_owned(), path.clone()], message));
+        let mut say = |message: String| problems.say(&["factors", path], message);
         if let Some(message) = wrong_path(study, path) {
             say(message);
         }
@@ -339,10 +339,10 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             "`list` combines the values of all factors in order, so each needs the same number of values: {}",
             told.join(", ")
         );
-        found.push((vec!["design".into()], message));
+        problems.say(&["design"], message);
     }
     if study.design != Design::Full && study.factors.is_empty() {
-        found.push((vec!["design".into()], "a design needs factors; add [factors]".into()));
+        problems.say(&["design"], "a design needs factors; add [factors]");
     }
     let combinations = counts.iter().try_fold(1usize, |all, n| all.checked_mul(*n)).unwrap_or(usize::MAX);
     if study.design == Design::Full && combinations > MOST_COMBINATIONS {
@@ -350,7 +350,7 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             "these factors have more than {MOST_COMBINATIONS} combinations; remove values, or use design = \
              \"one-at-a-time\""
         );
-        found.push((vec!["factors".into()], message));
+        problems.say(&["factors"], message);
     }
     let configurations = match study.design {
         Design::Full => combinations,
@@ -359,11 +359,10 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     };
     let trials =
         configurations.saturating_mul(study.stores.0.len().max(1)).saturating_mul(study.repeats.most() as usize);
-    if found.is_empty() && trials > MOST_TRIALS {
+    if problems.found.len() == before && trials > MOST_TRIALS {
         let message = format!("these are more than {MOST_TRIALS} trials; use fewer repeats, values or stores");
-        found.push((vec!["repeats".into()], message));
+        problems.say(&["repeats"], message);
     }
-    found
 }
 
 /// The problem with a factor's path, as far as it is known without its values.

@@ -1,19 +1,20 @@
 //! Faults of a store's servers and links while a phase runs.
 
-use std::fmt;
-use std::str::FromStr;
+mod check;
+
 use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Problem, no_such};
 use super::phases::Phase;
 use super::study::Study;
 use crate::mix64;
 use crate::units::{ByteSize, Count, Span};
 use crate::written::{is_default, names};
+
+pub(super) use check::check;
 
 /// A fault of a store's server, or of the link to it, while a phase runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -163,11 +164,6 @@ impl FaultKind {
     pub fn hits_all_nodes(self) -> bool {
         matches!(self, Self::RollingRestart | Self::Run)
     }
-
-    /// Whether it has no effect without a duration.
-    fn has_to_last(self) -> bool {
-        matches!(self, Self::Pause | Self::DiskFull | Self::Limit | Self::Link | Self::Partition)
-    }
 }
 
 /// Which servers of a partitioned network this process reaches.
@@ -248,10 +244,10 @@ impl Condition {
     }
 }
 
-impl FromStr for Condition {
-    type Err = String;
+impl TryFrom<String> for Condition {
+    type Error = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, String> {
         let wrong =
             || format!("invalid condition `{text}`; write a figure of the store and a number: \"wal_bytes > 1MiB\"");
         let (at, above) =
@@ -264,21 +260,7 @@ impl FromStr for Condition {
         if figure.is_empty() || figure.contains(char::is_whitespace) {
             return Err(wrong());
         }
-        Ok(Self { figure: figure.to_owned(), above, number, text: text.to_owned() })
-    }
-}
-
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl TryFrom<String> for Condition {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+        Ok(Self { figure: figure.to_owned(), above, number, text })
     }
 }
 
@@ -296,11 +278,15 @@ impl Study {
         phase.faults.iter().cloned().chain(drawn).collect()
     }
 
+    /// The faults of all phases, and those that random ones are drawn from.
+    fn possible_faults(&self) -> impl Iterator<Item = &Fault> {
+        self.phases
+            .iter()
+            .flat_map(|phase| phase.faults.iter().chain(phase.random_faults.iter().flat_map(|random| &random.of)))
+    }
+
     fn any_fault(&self, is: impl Fn(&Fault) -> bool) -> bool {
-        let of = |phase: &Phase| -> bool {
-            phase.faults.iter().chain(phase.random_faults.iter().flat_map(|random| &random.of)).any(&is)
-        };
-        self.phases.iter().any(of)
+        self.possible_faults().any(is)
     }
 
     /// Whether a fault cuts the power of a server's disk or fills it. Its data is then on a disk that is made for the
@@ -321,11 +307,10 @@ impl Study {
 
     /// The limits that faults set for a server while it runs; `None` if there are none.
     pub fn limits_of_faults(&self, server: &str) -> Option<Vec<&Fault>> {
-        let phases = self.phases.iter();
-        let all = phases.flat_map(|phase| phase.faults.iter().chain(phase.random_faults.iter().flat_map(|r| &r.of)));
         let own = self.servers.get(server).is_none_or(|spec| spec.node_of.is_none());
         let is_its = |fault: &&Fault| fault.server.as_deref().map_or(own, |named| named == server);
-        let limits: Vec<&Fault> = all.filter(|fault| fault.what == FaultKind::Limit).filter(is_its).collect();
+        let limits: Vec<&Fault> =
+            self.possible_faults().filter(|fault| fault.what == FaultKind::Limit).filter(is_its).collect();
         (!limits.is_empty()).then_some(limits)
     }
 
@@ -340,208 +325,7 @@ impl Study {
     }
 }
 
-pub(super) fn check(study: &Study) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (position, phase) in study.phases.iter().enumerate() {
-        let path = |keys: &[&str]| -> Vec<String> {
-            ["phases", &position.to_string()].iter().chain(keys).map(|key| (*key).to_owned()).collect()
-        };
-        let mut say = |keys: &[&str], message: String| problems.push(Problem { path: path(keys), message });
-        if let Some(random) = &phase.random_faults {
-            check_random(phase, random, &mut say);
-        }
-        let mut before: Option<Duration> = None;
-        for (nth, fault) in phase.faults.iter().enumerate() {
-            let nth = nth.to_string();
-            check_time(phase, fault, &mut before, &mut |key, message| say(&["faults", &nth, key], message));
-            check_one(study, phase, fault, &mut |key, message| say(&["faults", &nth, key], message));
-        }
-        for (nth, fault) in phase.random_faults.iter().flat_map(|random| &random.of).enumerate() {
-            let nth = nth.to_string();
-            if fault.at.is_some() || fault.after.is_some() || fault.when.is_some() {
-                say(
-                    &["random_faults", "of", &nth, "do"],
-                    "the time of a random fault is drawn; remove `at`, `after` and `when`".into(),
-                );
-            }
-            check_one(study, phase, fault, &mut |key, message| say(&["random_faults", "of", &nth, key], message));
-        }
-    }
-    problems
-}
-
-fn check_random(phase: &Phase, random: &RandomFaults, say: &mut dyn FnMut(&[&str], String)) {
-    if !phase.faults.is_empty() {
-        say(&["random_faults"], "give `faults` or `random_faults`, not both".into());
-    }
-    if random.of.is_empty() {
-        say(&["random_faults"], "no faults to draw from; add of = [{ do = \"kill\" }]".into());
-    }
-    if random.every.0 < Duration::from_millis(100) {
-        say(
-            &["random_faults", "every"],
-            "stretches of less than 100 ms leave nothing to measure; use a longer time".into(),
-        );
-    }
-    match phase.duration {
-        None => {
-            say(&["random_faults"], "random faults need the phase's `duration`, which is divided into stretches".into())
-        }
-        Some(duration) if duration.0 < random.every.0 * 2 => say(
-            &["random_faults", "every"],
-            format!(
-                "no fault would happen in {duration}, because the first stretch has none; use less than half of it"
-            ),
-        ),
-        Some(_) => {}
-    }
-    if let Some(fault) = random.of.iter().find(|fault| fault.lasts.0 > random.every.0 / 2) {
-        let message = format!("a `{}` lasts more than half a stretch; make `every` longer", fault.what.name());
-        say(&["random_faults", "every"], message);
-    }
-}
-
-fn check_time(phase: &Phase, fault: &Fault, before: &mut Option<Duration>, say: &mut dyn FnMut(&str, String)) {
-    match [fault.at.is_some(), fault.after.is_some(), fault.when.is_some()].iter().filter(|given| **given).count() {
-        0 => say(
-            "do",
-            "the time of the fault is missing; add `at = \"5s\"`, `after` (a number of operations) or `when` (a statistic of the store)".into(),
-        ),
-        1 => {}
-        _ => say("after", "give only one of `at`, `after` and `when`".into()),
-    }
-    if let Some(at) = fault.at {
-        if phase.duration.is_some_and(|duration| at.0 >= duration.0) {
-            say("at", format!("the phase `{}` is over by then; use less than its duration", phase.name));
-        }
-        if before.is_some_and(|before| at.0 < before) {
-            say("at", "the previous fault is not over by then; use a later time, because faults cannot overlap".into());
-        }
-        *before = Some(at.0 + fault.lasts.0);
-    }
-    if fault.after.is_some_and(|after| phase.operations.is_some_and(|operations| after.0 >= operations.0)) {
-        say("after", format!("the phase `{}` is over by then; use less than its operations", phase.name));
-    }
-}
-
-fn check_one(study: &Study, phase: &Phase, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
-    use FaultKind::{DiskFull, Kill, Limit, Link, PowerCut, Restart, RollingRestart, Run};
-    let of = |key: &str, given: bool, kinds: &[FaultKind], say: &mut dyn FnMut(&str, String)| {
-        if given && !kinds.contains(&fault.what) {
-            let names: Vec<String> = kinds.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect();
-            say(key, format!("`{key}` is only for {}; remove it", names.join(" and ")));
-        }
-    };
-    of("keep", fault.keep.is_some(), &[PowerCut], say);
-    of("cold", fault.cold, &[Kill, Restart], say);
-    for (key, given) in [
-        ("cpus", fault.cpus.is_some()),
-        ("memory", fault.memory.is_some()),
-        ("disk_read", fault.disk_read.is_some()),
-        ("disk_write", fault.disk_write.is_some()),
-    ] {
-        of(key, given, &[Limit], say);
-    }
-    let link = [
-        ("latency", fault.latency.is_some()),
-        ("jitter", fault.jitter.is_some()),
-        ("bandwidth", fault.bandwidth.is_some()),
-        ("stall", fault.stall),
-        ("half_open", fault.half_open.is_some()),
-        ("refuse", fault.refuse),
-    ];
-    for (key, given) in link {
-        of(key, given, &[Link], say);
-    }
-    of("link", fault.link.is_some(), &[Link, FaultKind::Reset], say);
-    of("command", fault.command.is_some(), &[Run], say);
-    of("groups", !fault.groups.is_empty(), &[FaultKind::Partition], say);
-    of("clients_reach", fault.clients_reach.is_some(), &[FaultKind::Partition], say);
-    of("one_way", fault.one_way, &[FaultKind::Partition], say);
-    if fault.what == FaultKind::Partition {
-        check_groups(study, fault, say);
-    }
-    if fault.what == Link && !link.iter().any(|(_, given)| *given) {
-        say(
-            "do",
-            "a link fault needs an effect; add latency = \"50ms\", bandwidth, stall = true, half_open or refuse".into(),
-        );
-    }
-    if fault.what == Limit && fault.limits().iter().all(Option::is_none) {
-        say("do", "a limit needs a value; add memory = \"256MiB\", cpus, disk_read or disk_write".into());
-    }
-    if fault.cpus.is_some_and(|cpus| !(0.01..=1e6).contains(&cpus)) {
-        say("cpus", "use 0.01 cores or more; 0.5 is half a core".into());
-    }
-    for (key, bytes) in [
-        ("memory", fault.memory),
-        ("disk_read", fault.disk_read),
-        ("disk_write", fault.disk_write),
-        ("bandwidth", fault.bandwidth),
-    ] {
-        if bytes.is_some_and(|bytes| bytes.0 == 0) {
-            say(key, "0 would stop it completely; use do = \"pause\" or stall = true".into());
-        }
-    }
-    if fault.what == Run && fault.command.as_deref().is_none_or(|command| command.trim().is_empty()) {
-        say("do", "the command is missing; add command = \"…\"".into());
-    }
-    if fault.what.has_to_last() && fault.lasts.0.is_zero() {
-        say("do", "the duration is missing; add `for = \"3s\"`".into());
-    }
-    if let Some(server) = &fault.server {
-        if !study.servers.contains_key(server) {
-            say("server", no_such("server", server, study.servers.keys().map(String::as_str)));
-        } else if matches!(fault.what, PowerCut | DiskFull | RollingRestart) || fault.what.is_of_link() {
-            say("server", format!("a `{}` cannot be limited to one server; remove `server`", fault.what.name()));
-        }
-    }
-    if let Some(link) = fault.link.as_ref().filter(|link| !study.links.contains_key(*link)) {
-        say("link", no_such("link", link, study.links.keys().map(String::as_str)));
-    }
-    if phase.loads() || phase.copy.is_some() {
-        say(
-            "do",
-            "a load or a copy ends with the first document that cannot be written; use faults in a phase with a `mix`"
-                .into(),
-        );
-    }
-    if study.search.as_ref().is_some_and(|search| search.phase == phase.name) {
-        say(
-            "do",
-            format!(
-                "the rate of `{}` is searched, and the fault would disturb each probe; use another phase",
-                phase.name
-            ),
-        );
-    }
-}
-
-fn check_groups(study: &Study, fault: &Fault, say: &mut dyn FnMut(&str, String)) {
-    if fault.groups.is_empty() || fault.groups.iter().any(Vec::is_empty) {
-        say("do", "a partition needs groups of servers; add groups = [[\"a\"], [\"b\"]]".into());
-    }
-    if fault.one_way && fault.groups.len() != 2 {
-        say("one_way", "`one_way` needs exactly two groups".into());
-    }
-    for name in fault.groups.iter().flatten() {
-        match study.servers.get(name) {
-            None => say("groups", no_such("server", name, study.servers.keys().map(String::as_str))),
-            Some(server) if !server.namespace => {
-                say("groups", format!("`{name}` shares the network of this machine; add `namespace = true` to it"));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
 impl Fault {
-    /// The limits that it sets: processors, bytes of memory, bytes read and bytes written in a second.
-    fn limits(&self) -> [Option<f64>; 4] {
-        let bytes = |size: Option<ByteSize>| size.map(|size| size.0 as f64);
-        [self.cpus, bytes(self.memory), bytes(self.disk_read), bytes(self.disk_write)]
-    }
-
     /// The details of the fault in words: `round trips 50 ms longer`; empty if there are none.
     pub fn detail(&self) -> String {
         let mut all = Vec::new();
@@ -603,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_condition_is_a_figure_and_a_number() {
-        let read = |text: &str| text.parse::<Condition>();
+        let read = |text: &str| Condition::try_from(text.to_owned());
         let above = read("wal_bytes > 1MiB").unwrap();
         assert!(above.holds((1 << 20) as f64 + 1.0) && !above.holds((1 << 20) as f64));
         let below = read("free<0.5").unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::popularity::Popularity;
 use crate::units::{ByteSize, Range, Spread, UnitError};
-use crate::written::written_as;
+use crate::written::{schema, wire, written_as};
 
 /// One field of a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,14 +199,7 @@ struct FieldTable {
     rising: Option<f64>,
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum FieldWire {
-    Template(String),
-    Table(Box<FieldTable>),
-}
+wire! { FieldWire: Template(String), Table(Box<FieldTable>) }
 
 enum TextLength {
     Fill,
@@ -236,18 +229,13 @@ impl Serialize for TextLength {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for TextLength {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TextLength".into()
-    }
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let range = generator.subschema_for::<Spread<ByteSize>>();
-        schemars::json_schema!({ "anyOf": [{ "const": "fill" }, range] })
-    }
-}
+schema!(TextLength, "TextLength", |generator| {
+    let range = generator.subschema_for::<Spread<ByteSize>>();
+    schemars::json_schema!({ "anyOf": [{ "const": "fill" }, range] })
+});
 
 /// `["a", "b"]` (equally likely) or `{ a = 3, b = 1 }` (weights).
+#[derive(Serialize)]
 struct Choices(IndexMap<String, f64>);
 
 impl Choices {
@@ -268,24 +256,12 @@ written_as!(
     table = |weights| Choices(weights).checked(),
 );
 
-impl Serialize for Choices {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl JsonSchema for Choices {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Choices".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "anyOf": [
-            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-            { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } }
-        ] })
-    }
-}
+schema!(Choices, "Choices", |_| {
+    schemars::json_schema!({ "anyOf": [
+        { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+        { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } }
+    ] })
+});
 
 /// Reads `2006-01-01` or `2006-01-01T12:00:00Z` as seconds since 1970.
 fn moment(text: &str) -> Result<i64, String> {

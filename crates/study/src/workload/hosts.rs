@@ -1,6 +1,6 @@
 //! Hosts that stores take turns on, so that differences between the machines cancel.
 
-use super::check::Problem;
+use super::check::Problems;
 use super::study::Study;
 
 /// The placeholder for the host in a store's URL.
@@ -48,9 +48,8 @@ impl Study {
     }
 }
 
-pub(super) fn check(study: &Study) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let mut say = |message: String| problems.push(Problem { path: vec!["hosts".to_owned()], message });
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
+    let mut say = |message: String| problems.say(&["hosts"], message);
     let n = study.hosts.len();
     if n == 1 {
         say("stores cannot take turns on one host; name two or more, or write the host into the stores' URLs"
@@ -70,5 +69,4 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
     if let Err(message) = study.check_hosts() {
         say(message);
     }
-    problems
 }

@@ -2,20 +2,17 @@
 
 use serde_json::Value;
 
+use super::check::Problems;
 use super::collections::{Body, Collection};
 use super::queries::{COLLECTION, Language, in_name, starts_name};
 
 /// PostgreSQL shortens longer names.
 const LONGEST_NAME_BYTES: usize = 63;
 
-/// What is wrong with the indexes of a collection, each with the key within `indexes` that is at fault.
-pub(super) fn check(collection: &Collection) -> Vec<(Vec<String>, String)> {
-    let mut problems = Vec::new();
-    let mut say = |key: &[&str], why: String| problems.push((key.iter().map(|k| (*k).to_owned()).collect(), why));
-    if collection.indexes.is_empty() {
-        return problems;
-    }
-    if collection.body != Body::Json {
+/// Finds what is wrong with the indexes of a collection.
+pub(super) fn check(collection: &Collection, problems: &mut Problems<'_>) {
+    let mut say = |key: &[&str], why: String| problems.say(key, why);
+    if !collection.indexes.is_empty() && collection.body != Body::Json {
         say(&[], "`indexes` needs body = \"json\"".into());
     }
     let mut names: Vec<(Language, String)> = Vec::new();
@@ -58,7 +55,6 @@ pub(super) fn check(collection: &Collection) -> Vec<(Vec<String>, String)> {
             }
         }
     }
-    problems
 }
 
 /// What is wrong with the text of an index in this language.

@@ -5,7 +5,8 @@ use std::path::Path;
 use indexmap::IndexMap;
 
 use super::copies::CopyDirection;
-use super::phases::{MixEntry, Phase};
+use super::mix::MixEntry;
+use super::phases::Phase;
 
 /// What a phase does.
 #[derive(Debug, Clone, Copy, PartialEq)]

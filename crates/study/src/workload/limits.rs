@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::no_such;
+use super::check::{Problems, no_such};
 use super::phases::Speed;
 use super::study::Study;
 use crate::units::{PerSecond, Span};
@@ -192,12 +192,11 @@ fn default_rest() -> Span {
     Span(std::time::Duration::from_secs(5))
 }
 
-/// The problems of limits and search: keys from the root, and a message.
-pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
-    let mut found = Vec::new();
+/// Finds the problems of limits and search.
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
     let phases: Vec<&str> = study.phases.iter().map(|p| p.name.as_str()).collect();
     for (path, limit) in &study.limits {
-        let mut say = |message: String| found.push((vec!["limits".to_owned(), path.clone()], message));
+        let mut say = |message: String| problems.say(&["limits", path], message);
         let Some(of) = LimitPath::parse(path) else {
             say("write PHASE.response.p99, PHASE.OPERATION.service.p99.9, PHASE.response.max or PHASE.errors".into());
             continue;
@@ -229,8 +228,8 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
             _ => {}
         }
     }
-    let Some(search) = &study.search else { return found };
-    let mut say = |key: &str, message: String| found.push((vec!["search".to_owned(), key.to_owned()], message));
+    let Some(search) = &study.search else { return };
+    let mut say = |key: &str, message: String| problems.say(&["search", key], message);
     match study.phases.iter().find(|p| p.name == search.phase) {
         None => say("phase", no_such("phase", &search.phase, phases.iter().copied())),
         Some(phase) if phase.loads() || phase.copy.is_some() || phase.warm_up => {
@@ -269,7 +268,6 @@ pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
     if search.most_probes == 0 {
         say("most_probes", "0 probes find nothing; use 20 or more".into());
     }
-    found
 }
 
 #[cfg(test)]

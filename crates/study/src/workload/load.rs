@@ -150,12 +150,6 @@ impl Study {
         Err(StudyErrors::of(file, text, problems))
     }
 
-    /// An error about a key of this study that was found later, for example in its files.
-    pub fn error_at(text: &str, file: &Path, overrides: &[Override], key: &str, message: String) -> StudyErrors {
-        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-        StudyErrors::found_later(file, text, overrides, &path, message)
-    }
-
     /// Checks a study that was not read from a file.
     ///
     /// # Errors
@@ -252,15 +246,9 @@ fn set(root: &mut Item, parts: &[String], value: Value) -> Result<(), String> {
             return done;
         }
         if last {
-            match item {
-                Item::Table(table) => {
-                    table.insert(part, Item::Value(value));
-                }
-                Item::Value(Value::InlineTable(table)) => {
-                    table.insert(part, value);
-                }
-                _ => return Err(format!("`{}` has no keys", parts[..depth].join("."))),
-            }
+            let table = item.as_table_like_mut();
+            let table = table.ok_or_else(|| format!("`{}` has no keys", parts[..depth].join(".")))?;
+            table.insert(part, Item::Value(value));
             return Ok(());
         }
         item = match item {

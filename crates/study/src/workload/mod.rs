@@ -15,6 +15,7 @@ mod indexes;
 mod kinds;
 mod limits;
 mod load;
+mod mix;
 mod phases;
 mod popularity;
 mod presets;
@@ -40,9 +41,10 @@ pub use indexes::index_name;
 pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::{Override, automatic_workers};
+pub use mix::{Draw, MixEntry};
 pub use phases::{
-    ArrivalSpec, ConsistencyCheck, Draw, KeyShare, LedgerSpec, MixEntry, OnDisconnect, Pacing, Phase, PopularKeys,
-    RateSpec, Retry, Speed, Streams,
+    ArrivalSpec, ConsistencyCheck, KeyShare, LedgerSpec, OnDisconnect, Pacing, Phase, PopularKeys, RateSpec, Retry,
+    Speed, Streams,
 };
 pub use popularity::Popularity;
 pub use presets::{Flaw, Preset};

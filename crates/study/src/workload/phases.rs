@@ -5,20 +5,18 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::de;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::{self, value::MapDeserializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::copies::CopyDirection;
 use super::faults::{Fault, RandomFaults};
-use super::fields::Field;
 use super::kinds::PhaseKind;
+use super::mix::MixEntry;
 use super::popularity::Popularity;
-use super::queries::{Language, QueryTexts, RowCount, SameOn};
 use super::servers::RestartSpec;
 use crate::durability::{DurabilityRequest, Isolation, ReadConsistency};
-use crate::op_kind::OpKind;
-use crate::units::{ByteSize, Count, PerSecond, Span};
-use crate::written::{is_default, written_as};
+use crate::units::{Count, PerSecond, Span};
+use crate::written::{is_default, schema, wire, written_as};
 
 /// One phase. It loads collections, runs a mix of operations, copies a collection, or makes the store restart, settle
 /// or compact.
@@ -33,7 +31,7 @@ pub struct Phase {
     pub load: Vec<String>,
     /// Operations by weight: `{ read = 50, update = { op = "upsert", weight = 50 } }`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, super::mix::MixWire>"))]
     pub mix: IndexMap<String, MixEntry>,
     /// Replays recorded traffic on a collection that has the same `trace`: a JSONL or CSV file with `time`, `op`, `key`, and
     /// optionally `client`, and `size` or `body`.
@@ -181,48 +179,8 @@ fn default_check() -> f64 {
 impl Phase {
     /// A phase of this name with all defaults and nothing to do.
     pub fn named(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            load: Vec::new(),
-            mix: IndexMap::new(),
-            trace: None,
-            speed: None,
-            compare_answers: false,
-            copy: None,
-            collection: None,
-            batch: None,
-            tasks: None,
-            parts: None,
-            view: None,
-            popularity: Popularity::default(),
-            streams: Streams::default(),
-            workers: default_workers(),
-            pin_workers: false,
-            connections: 1,
-            in_flight: 1,
-            rate: None,
-            arrival: ArrivalSpec::default(),
-            pacing: Pacing::default(),
-            think: None,
-            duration: None,
-            operations: None,
-            warm_up: false,
-            durability: None,
-            consistency: None,
-            isolation: None,
-            timeout: default_timeout(),
-            retry: Retry::default(),
-            on_disconnect: OnDisconnect::default(),
-            drain: Span::default(),
-            check: default_check(),
-            ledger: LedgerSpec::default(),
-            consistency_check: ConsistencyCheck::default(),
-            faults: Vec::new(),
-            random_faults: None,
-            restart: None,
-            compact: false,
-            settle: None,
-        }
+        let fields = MapDeserializer::<_, de::value::Error>::new([("name", name.into())].into_iter());
+        Self::deserialize(fields).expect("every key but the name has a default")
     }
 
     /// Whether it sends nothing, and observes how the store restarts, settles or compacts.
@@ -257,22 +215,16 @@ pub enum Speed {
     Max,
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum WorkersWire {
+wire! {
+    WorkersWire:
     /// `4`
     Count(u32),
     /// `"auto"`
     Auto(String),
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum SpeedWire {
+wire! {
+    SpeedWire:
     /// `2`
     Times(f64),
     /// `"max"`
@@ -401,18 +353,6 @@ pub enum Streams {
     Independent,
     /// Worker w of W owns the indexes with the remainder w when divided by W.
     Disjoint,
-}
-
-/// What an operation of a mix draws to select a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Draw {
-    /// A document, so that a parent with more documents is selected more often.
-    #[default]
-    Documents,
-    /// A parent that has documents. Its first document is used.
-    Parents,
 }
 
 /// How arrivals are spaced.
@@ -556,195 +496,7 @@ impl Serialize for RateSpec {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for RateSpec {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Rate".into()
-    }
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let table = generator.subschema_for::<RateTable>();
-        schemars::json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string" }, table] })
-    }
-}
-
-/// One kind of operation in a mix. Written as its weight, or as a table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(remote = "Self", deny_unknown_fields)]
-pub struct MixEntry {
-    /// The operation; default: the entry's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub op: Option<OpKind>,
-    /// How often, relative to the others; default 1.
-    #[serde(default = "weight_one")]
-    pub weight: f64,
-    /// The collection; default: the phase's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collection: Option<String>,
-    /// `page`: the indexed field; `view`: the field that is the key of the view. The query asks for the value of a
-    /// document drawn by popularity.
-    #[serde(skip_serializing_if = "Option::is_none", rename = "where")]
-    pub field: Option<String>,
-    /// For collections with `per`: whether documents are drawn, or parents that have any; default: documents.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub draw: Draw,
-    /// `page`, `prefix`, `scan`, `view`: the maximum number of documents; default 10.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// Makes it a bulk operation of this many documents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<u32>,
-    /// `prefix`: the key is cut before this placeholder of the key template; default: the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upto: Option<String>,
-    /// `append`, `prepend`: bytes added; default 16 B.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<ByteSize>,
-    /// `counter`: what is added; default 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delta: Option<i64>,
-    /// `touch`: how long the document lives from then on; default 1 h.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expiry: Option<Span>,
-    /// `view`: `design/view`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub view: Option<String>,
-    /// `view`: the keys asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keys: Option<Vec<serde_json::Value>>,
-    /// `view`: the first key asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<serde_json::Value>,
-    /// `view`: the last key asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end: Option<serde_json::Value>,
-    /// `query`: its text in the language of each store, such as `text.postgres = "select … where city = $city"`.
-    /// `{collection}` stands for the store's own name of the collection. `text.couchdb = false` leaves the query out on
-    /// such stores, whose work then differs.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub text: QueryTexts,
-    /// `query`: values of its parameters. `"{docs.city}"` is the value of a field of a document of `docs`, drawn by
-    /// popularity, and `"{docs.key}"` its key. Other kinds of fields are generated for each operation.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub params: IndexMap<String, Field>,
-    /// `query`: how many rows an answer must have, such as `[1, 100]`. Answers with other numbers count as wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows: Option<RowCount>,
-    /// `query`: on which stores it must have the same answers: `"all"`, or a list of languages. They are compared before
-    /// the phase.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub same_on: Option<SameOn>,
-    /// `query`: whether `same_on` also compares the order of the rows.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub same_order: bool,
-    /// Stores that leave the operation out, by the languages of their queries: `["couchdb", "ravendb"]`. Their work then
-    /// differs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_on: Vec<Language>,
-    /// `transaction`: its steps, in order, each a read, insert, upsert, replace, delete or query:
-    /// `steps = { look = { op = "read" }, change = { op = "replace", same_as = "look" } }`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(with = "IndexMap<String, MixWire>"))]
-    pub steps: IndexMap<String, MixEntry>,
-    /// `transaction`: the share (0 to 1) that is rolled back after its last step instead of committed; default 0.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub rollback: f64,
-    /// In a step: works on the document of this earlier step instead of drawing one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub same_as: Option<String>,
-}
-
-fn weight_one() -> f64 {
-    1.0
-}
-
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum MixWire {
-    Weight(f64),
-    Table(Box<MixEntry>),
-}
-
-impl MixEntry {
-    /// The languages whose stores leave the operation out.
-    pub fn left_out_on(&self) -> impl Iterator<Item = Language> {
-        Language::ALL.into_iter().filter(|language| self.is_left_out_on(Some(*language)))
-    }
-
-    /// Whether stores of this language leave the operation out.
-    pub fn is_left_out_on(&self, language: Option<Language>) -> bool {
-        language.is_some_and(|language| {
-            self.not_on.contains(&language) || self.text.get(&language) == Some(&serde_json::Value::Bool(false))
-        })
-    }
-
-    /// An entry of this weight with all defaults.
-    pub fn weighing(weight: f64) -> Self {
-        Self {
-            op: None,
-            weight,
-            collection: None,
-            field: None,
-            draw: Draw::Documents,
-            limit: None,
-            batch: None,
-            upto: None,
-            size: None,
-            delta: None,
-            expiry: None,
-            view: None,
-            keys: None,
-            start: None,
-            end: None,
-            text: QueryTexts::new(),
-            params: IndexMap::new(),
-            rows: None,
-            same_on: None,
-            same_order: false,
-            not_on: Vec::new(),
-            steps: IndexMap::new(),
-            rollback: 0.0,
-            same_as: None,
-        }
-    }
-
-    /// The single operation of an entry of this name, even if `batch` makes it a bulk operation.
-    pub fn single(&self, name: &str) -> Option<OpKind> {
-        self.op.or_else(|| OpKind::find(name))
-    }
-
-    /// What an entry of this name does, in bulk or not. `None` if the operation is unknown, or has no bulk form but
-    /// needs one.
-    pub fn kind(&self, name: &str) -> Option<OpKind> {
-        let single = self.single(name)?;
-        if self.batch.is_some() { single.bulk() } else { Some(single) }
-    }
-
-    fn checked(self) -> Result<Self, String> {
-        let fits = self.weight.is_finite() && self.weight > 0.0;
-        let wrong = format!("a weight of {}; use a number above 0, or remove the operation", self.weight);
-        fits.then_some(self).ok_or(wrong)
-    }
-
-    fn of_fields<'de, D: Deserializer<'de>>(fields: D) -> Result<Self, D::Error> {
-        Self::deserialize(fields)?.checked().map_err(de::Error::custom)
-    }
-}
-
-written_as!(
-    MixEntry,
-    "a weight (50) or a table ({ op = \"read\", weight = 50 })",
-    number = |weight| MixEntry::weighing(weight).checked(),
-    fields = MixEntry::of_fields,
-);
-
-impl Serialize for MixEntry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if *self == Self::weighing(self.weight) {
-            return serializer.serialize_f64(self.weight);
-        }
-        Self::serialize(self, serializer)
-    }
-}
+schema!(RateSpec, "Rate", |generator| {
+    let table = generator.subschema_for::<RateTable>();
+    schemars::json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string" }, table] })
+});

@@ -1,15 +1,11 @@
 //! Which keys are requested more often than others.
 
-#[cfg(feature = "schema")]
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-#[cfg(feature = "schema")]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-use crate::written::written_as;
+use crate::written::{schema, written_as};
 
 /// The distribution of operations over keys. Written as one text: `uniform`, `zipf:0.99`,
 /// `hotspot:10%:90%`, `latest:0.99`, `sequential`, `working-set:20%:80%`.
@@ -112,19 +108,13 @@ impl Serialize for Popularity {
     }
 }
 
-#[cfg(feature = "schema")]
-impl JsonSchema for Popularity {
-    fn schema_name() -> Cow<'static, str> {
-        "Popularity".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": "^(uniform|sequential|(zipf|latest)(:[0-9.]+)?|(hotspot|working-set)(:[0-9.]+%?:[0-9.]+%?)?)$",
-            "description": REMEDY
-        })
-    }
-}
+schema!(Popularity, "Popularity", |_| {
+    schemars::json_schema!({
+        "type": "string",
+        "pattern": "^(uniform|sequential|(zipf|latest)(:[0-9.]+)?|(hotspot|working-set)(:[0-9.]+%?:[0-9.]+%?)?)$",
+        "description": REMEDY
+    })
+});
 
 #[cfg(test)]
 mod tests {

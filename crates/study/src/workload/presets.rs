@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check::no_such;
+use super::check::{Problems, no_such};
 use super::factors::FactorValues;
 use super::load::Override;
 use super::repeats::Repeats;
@@ -74,14 +74,11 @@ impl Study {
     }
 }
 
-/// The problems of presets: keys from the root, and a message.
-pub(super) fn check(study: &Study) -> Vec<(Vec<String>, String)> {
-    let mut found = Vec::new();
+/// Finds the problems of presets.
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
     for (name, preset) in &study.presets {
         if preset.scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
-            let path = vec!["presets".to_owned(), name.clone(), "scale".to_owned()];
-            found.push((path, "use a scale above 0".into()));
+            problems.say(&["presets", name, "scale"], "use a scale above 0");
         }
     }
-    found
 }

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::check::no_such;
+use super::check::{Problems, no_such};
 use super::collections::Collection;
 use super::fields::Field;
-use super::phases::MixEntry;
+use super::mix::MixEntry;
 use crate::op_kind::OpKind;
-use crate::written::{names, written_as};
+use crate::written::{names, wire, written_as};
 
 /// A language of queries. It has the name of the scheme of the stores that understand it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,11 +50,8 @@ pub enum SameOn {
     Languages(Vec<Language>),
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum SameOnWire {
+wire! {
+    SameOnWire:
     /// `"all"`
     All(String),
     Languages(Vec<Language>),
@@ -99,14 +96,7 @@ pub struct RowCount {
     pub most: u64,
 }
 
-#[cfg(feature = "schema")]
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum RowsWire {
-    Exactly(u64),
-    Between(u64, u64),
-}
+wire! { RowsWire: Exactly(u64), Between(u64, u64) }
 
 impl RowCount {
     fn between([least, most]: [u64; 2]) -> Result<Self, String> {
@@ -155,14 +145,6 @@ pub enum QueryPart<'a> {
     Param(&'a str),
 }
 
-/// How a language is written in a study.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Text,
-    Table,
-    List,
-}
-
 pub(super) fn starts_name(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
@@ -183,14 +165,6 @@ impl Language {
     /// Whether indexes are `CREATE INDEX` statements.
     pub(super) fn is_sql(self) -> bool {
         matches!(self, Self::Postgres | Self::Sqlite | Self::Couchbase)
-    }
-
-    fn form(self) -> Form {
-        match self {
-            Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb => Form::Text,
-            Self::Couchdb | Self::Mongodb => Form::Table,
-            Self::Redis => Form::List,
-        }
     }
 
     /// Splits a text at its parameters (`$city`). A `$` in a string, a quoted name or a comment begins no parameter.
@@ -297,38 +271,40 @@ impl Language {
     fn problem(self, text: &Value, params: &IndexMap<String, Field>) -> Option<String> {
         let wrong = |expected: &str| Some(format!("a query of {self} is {expected}"));
         let mut used = Vec::new();
-        match (self.form(), text) {
+        match (self, text) {
             (_, Value::Bool(false)) => return None,
-            (Form::Text, Value::String(text)) => match self.parts(text) {
+            (Self::Redis, Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
+                param_values(text, &mut |name| used.push(name.to_owned()));
+            }
+            (Self::Redis, _) => {
+                return wrong("a list of texts, such as [\"FCALL_RO\", \"top_rated\", \"0\", \"$city\"]");
+            }
+            (Self::Couchdb | Self::Mongodb, Value::Object(table)) if table.is_empty() => {
+                return wrong("a table with one request");
+            }
+            (Self::Couchdb | Self::Mongodb, Value::Object(_)) => {
+                param_values(text, &mut |name| used.push(name.to_owned()));
+            }
+            (Self::Couchdb, _) => return wrong("a table, such as { find = { selector = { … } } }"),
+            (Self::Mongodb, _) => return wrong("a table, such as { aggregate = [ … ] }"),
+            (_, Value::String(text)) => match self.parts(text) {
                 Ok(parts) => used.extend(parts.iter().filter_map(|part| match part {
                     QueryPart::Param(name) => Some((*name).to_owned()),
                     QueryPart::Text(_) => None,
                 })),
                 Err(error) => return Some(error),
             },
-            (Form::Text, _) => return wrong("a text, such as \"select … where city = $city\""),
-            (Form::Table, Value::Object(table)) if table.is_empty() => return wrong("a table with one request"),
-            (Form::Table, Value::Object(_)) => param_values(text, &mut |name| used.push(name.to_owned())),
-            (Form::Table, _) if self == Self::Couchdb => {
-                return wrong("a table, such as { find = { selector = { … } } }");
-            }
-            (Form::Table, _) => return wrong("a table, such as { aggregate = [ … ] }"),
-            (Form::List, Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
-                param_values(text, &mut |name| used.push(name.to_owned()));
-            }
-            (Form::List, _) => {
-                return wrong("a list of texts, such as [\"FCALL_RO\", \"top_rated\", \"0\", \"$city\"]");
+            (Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb, _) => {
+                return wrong("a text, such as \"select … where city = $city\"");
             }
         }
         // In a pipeline of MongoDB, `$name` may also be a field.
         if self != Self::Mongodb
             && let Some(name) = used.iter().find(|name| !params.contains_key(*name))
         {
-            let known = no_such("parameter", &format!("${name}"), params.keys().map(String::as_str));
-            return Some(if params.is_empty() {
-                format!("`${name}` has no value; give it one in `params`")
-            } else {
-                known
+            return Some(match params.is_empty() {
+                true => format!("`${name}` has no value; give it one in `params`"),
+                false => no_such("parameter", &format!("${name}"), params.keys().map(String::as_str)),
             });
         }
         let unused = params.keys().find(|name| !used.contains(name));
@@ -410,10 +386,9 @@ fn drawn_problem(template: &str, name: &str, collection: &Collection) -> Option<
     None
 }
 
-/// What is wrong with the query of a mix, each with the key that is at fault. `name` is the name of its collection.
-pub(super) fn check(entry: &MixEntry, kind: OpKind, name: &str, collection: &Collection) -> Vec<(Vec<String>, String)> {
-    let mut problems = Vec::new();
-    let mut say = |key: &[&str], why: String| problems.push((key.iter().map(|k| (*k).to_owned()).collect(), why));
+/// Finds what is wrong with the query of a mix. `name` is the name of its collection.
+pub(super) fn check(entry: &MixEntry, kind: OpKind, name: &str, collection: &Collection, problems: &mut Problems<'_>) {
+    let mut say = |key: &[&str], why: String| problems.say(key, why);
     if kind != OpKind::Query {
         for (key, given) in [
             ("text", !entry.text.is_empty()),
@@ -426,7 +401,7 @@ pub(super) fn check(entry: &MixEntry, kind: OpKind, name: &str, collection: &Col
                 say(&[key], format!("`{key}` has no meaning for {kind}; it needs op = \"query\""));
             }
         }
-        return problems;
+        return;
     }
     if entry.text.is_empty() {
         say(&[], "a query needs its text in the language of each store, such as text.postgres = \"select …\"".into());
@@ -477,7 +452,6 @@ pub(super) fn check(entry: &MixEntry, kind: OpKind, name: &str, collection: &Col
     {
         say(&["same_on"], format!("the query has no text for {missing}; add text.{missing}, or remove it here"));
     }
-    problems
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Problem, no_such};
+use super::check::{Problems, no_such};
 use super::study::Study;
 use crate::units::{ByteSize, Span};
 use crate::written::is_default;
@@ -149,12 +149,9 @@ impl Study {
     }
 }
 
-pub(super) fn check(study: &Study) -> Vec<Problem> {
-    let mut problems = Vec::new();
+pub(super) fn check(study: &Study, problems: &mut Problems<'_>) {
     for (name, server) in &study.servers {
-        let mut say = |key: &str, message: &str| {
-            problems.push(Problem { path: vec!["servers".into(), name.clone(), key.into()], message: message.into() });
-        };
+        let mut say = |key: &str, message: &str| problems.say(&["servers", name, key], message);
         match (&server.run, &server.start) {
             (Some(_), Some(_)) => say(
                 "start",
@@ -229,28 +226,22 @@ pub(super) fn check(study: &Study) -> Vec<Problem> {
         let Some(of) = &server.node_of else { continue };
         let mains = study.servers.iter().filter(|(_, other)| other.node_of.is_none()).map(|(name, _)| name.as_str());
         if of == name || !mains.clone().any(|main| main == of) {
-            let path = vec!["servers".into(), name.clone(), "node_of".into()];
-            problems.push(Problem { path, message: no_such("main server", of, mains) });
+            problems.say(&["servers", name, "node_of"], no_such("main server", of, mains));
         }
     }
     for (name, link) in &study.links {
-        let path = |key: &str| vec!["links".into(), name.clone(), key.into()];
+        let mut say = |key: &str, message: &str| problems.say(&["links", name, key], message);
         let is_place = link
             .to
             .rsplit_once(':')
             .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
         if !is_place {
-            problems.push(Problem {
-                path: path("to"),
-                message: "write the host and port that it leads to, such as \"127.0.0.1:5432\"".into(),
-            });
+            say("to", "write the host and port that it leads to, such as \"127.0.0.1:5432\"");
         }
         if link.listen == 0 {
-            let message = "servers have to know the port; use a free one, such as 15432".into();
-            problems.push(Problem { path: path("listen"), message });
+            say("listen", "servers have to know the port; use a free one, such as 15432");
         }
     }
-    problems
 }
 
 #[cfg(test)]

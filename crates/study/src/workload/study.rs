@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::claims::Claim;
 use super::collections::Collection;
@@ -13,7 +13,7 @@ use super::phases::Phase;
 use super::presets::{Flaw, Preset};
 use super::repeats::Repeats;
 use super::servers::{LinkSpec, ServerSpec};
-use crate::written::{is_default, written_as};
+use crate::written::{is_default, schema, written_as};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ fn one() -> u64 {
 }
 
 /// The stores of a study, by name. URLs of a list without a name, `NAME=URL`, get their schemes as names.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Stores(pub IndexMap<String, String>);
 
 impl Stores {
@@ -153,24 +153,12 @@ written_as!(
     table = |named| Ok::<_, String>(Stores(named)),
 );
 
-impl Serialize for Stores {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl JsonSchema for Stores {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Stores".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "anyOf": [
-            { "type": "array", "items": { "type": "string" } },
-            { "type": "object", "additionalProperties": { "type": "string" } }
-        ] })
-    }
-}
+schema!(Stores, "Stores", |_| {
+    schemars::json_schema!({ "anyOf": [
+        { "type": "array", "items": { "type": "string" } },
+        { "type": "object", "additionalProperties": { "type": "string" } }
+    ] })
+});
 
 #[cfg(test)]
 mod store_tests {

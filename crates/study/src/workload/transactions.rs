@@ -1,7 +1,8 @@
 //! Transactions: their steps, and operations of a mix with the steps of its transactions.
 
-use super::check::{collection_named, no_such};
-use super::phases::{Draw, MixEntry, Phase};
+use super::check::{Problems, collection_named, no_such};
+use super::mix::{Draw, MixEntry};
+use super::phases::Phase;
 use super::queries::Language;
 use super::study::Study;
 use crate::op_kind::OpKind;
@@ -45,6 +46,14 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Takes problems with it, within its phase.
+    pub(super) fn place<'p>(&self, phase: &'p mut Problems<'_>) -> Problems<'p> {
+        match self.within {
+            None => phase.within(&["mix", self.name]),
+            Some((transaction, _)) => phase.within(&["mix", transaction, "steps", self.name]),
+        }
+    }
+
     /// The collection that it works on, if that is unambiguous. A step has its transaction's, unless it names one.
     pub fn collection(&self, study: &'a Study, phase: &'a Phase) -> Option<&'a str> {
         let of_transaction = || self.within.and_then(|(_, transaction)| transaction.collection.as_ref());
@@ -68,12 +77,7 @@ impl Phase {
         })
     }
 
-    /// Whether its mix has a transaction.
-    pub fn has_transactions(&self) -> bool {
-        self.has_transactions_on(None)
-    }
-
-    /// Whether its mix has a transaction that is done on stores of this language.
+    /// Whether its mix has a transaction that is done on stores of this language; without one, whether it has any.
     pub fn has_transactions_on(&self, language: Option<Language>) -> bool {
         let is_done = |entry: &MixEntry| !entry.is_left_out_on(language);
         self.mix.iter().any(|(name, entry)| entry.kind(name) == Some(OpKind::Transaction) && is_done(entry))
@@ -91,16 +95,9 @@ fn drawer<'a>(transaction: &'a MixEntry, mut name: &'a str) -> &'a str {
     name
 }
 
-/// What is wrong with an entry as a transaction, each with the key that is at fault. The steps themselves are checked as
-/// other operations are.
-pub(super) fn check(
-    study: &Study,
-    phase: &Phase,
-    operation: Operation<'_>,
-    kind: OpKind,
-) -> Vec<(Vec<String>, String)> {
-    let mut problems = Vec::new();
-    let mut say = |key: &[&str], why: String| problems.push((key.iter().map(|k| (*k).to_owned()).collect(), why));
+/// Finds what is wrong with an entry as a transaction. The steps themselves are checked as other operations are.
+pub(super) fn check(study: &Study, phase: &Phase, operation: Operation<'_>, kind: OpKind, problems: &mut Problems<'_>) {
+    let mut say = |key: &[&str], why: String| problems.say(key, why);
     let entry = operation.entry;
     if kind != OpKind::Transaction {
         for (key, given) in [("steps", !entry.steps.is_empty()), ("rollback", entry.rollback != 0.0)] {
@@ -111,7 +108,7 @@ pub(super) fn check(
         if entry.same_as.is_some() && operation.within.is_none() {
             say(&["same_as"], "`same_as` is for steps of a transaction; remove it".into());
         }
-        return problems;
+        return;
     }
     if entry.steps.is_empty() || entry.steps.len() > MOST_STEPS {
         say(
@@ -189,5 +186,4 @@ pub(super) fn check(
             say(&at, format!("`{same}` works on another collection; name a step of the same one"));
         }
     }
-    problems
 }

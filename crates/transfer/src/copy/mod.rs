@@ -23,7 +23,7 @@ pub use self::tasks::{Task, TaskReport, Tasks, check_tasks, perform};
 
 use self::repeats::Repeats;
 use crate::error::TransferError;
-use crate::manifest::{Counts, Damage, Header, Manifest, is_unfinished};
+use crate::manifest::{Counts, Damage, Entry, Header, Manifest, is_unfinished};
 use crate::measure::Meter;
 use crate::pace::Pace;
 use crate::rejects::{RejectReason, Rejects};
@@ -113,25 +113,20 @@ pub struct CopyReport {
     /// The first record that this process rejected: where it was, and why.
     pub first_reject: Option<String>,
     /// How many records in the file of rejects have each reason; the most frequent is first.
-    #[serde(default)]
     pub rejects_by_reason: Vec<RejectReason>,
     /// Parts of the source that are damaged or cut off. All records before the damage arrived; those after it are
     /// missing.
-    #[serde(default)]
     pub damaged: Vec<Damage>,
     /// Records written under a key that this process had already written. Not counted if each key occurs once.
-    #[serde(default)]
     pub repeated_keys: Option<RepeatedKeys>,
     /// What source and target count themselves, compared with the copy; `None` if nothing differs, or if they count
     /// nothing.
-    #[serde(default)]
     pub counted: Option<StoreCounts>,
     /// The file of rejects, if there are any.
     pub rejects: Option<String>,
     /// The result of reading the target back, if that was requested.
     pub verified: Option<Verification>,
     /// Parts in which reading back found differences, and which a resume copies again.
-    #[serde(default)]
     pub splits_to_repeat: u64,
     /// Duration in seconds, without reading back. Only this process is counted.
     pub seconds: f64,
@@ -151,7 +146,6 @@ pub struct RepeatedKeys {
     pub at_least: bool,
     /// Whether all records were applied in the order of the source. If not, that holds at most within each part, and of
     /// records in different parts any may be the one that stands.
-    #[serde(default)]
     pub in_order: bool,
 }
 
@@ -254,18 +248,17 @@ impl<'a> Shared<'a> {
                 bytes: before.bytes,
                 documents_before: before.written,
                 bytes_before: before.bytes,
-                read_bytes: 0,
                 total_bytes: todo.iter().map(|split| split.bytes).sum(),
                 splits_done: manifest.done.len() as u64,
                 splits: splits.len() as u64,
                 rejected: before.rejected,
-                verified: None,
+                ..Progress::default()
             }),
             under_way: AtomicU32::new(0),
             at_once: AtomicU32::new(0),
             counts: Mutex::new(before),
             may_repeat,
-            repeats: counts_repeats.then(Repeats::new),
+            repeats: counts_repeats.then(|| Repeats::new(repeats::MOST)),
             todo,
             manifest,
         }
@@ -343,8 +336,6 @@ pub fn copy(
     let manifest = open_manifest(request, &rejects)?;
     if request.begin == Begin::Resume {
         still_there(request.sink, &manifest)?;
-    }
-    if request.begin == Begin::Resume {
         rejects.keep_only(&manifest.done.keys().chain(manifest.partly.keys()).copied().collect())?;
     }
     let shared = Shared::new(request, manifest, rejects, stop);
@@ -361,7 +352,7 @@ pub fn copy(
     let interrupted = stop.asked() && now.splits_done < now.splits;
     if !interrupted && !shared.manifest.finished {
         request.sink.finish(&shared.manifest.header.splits)?;
-        shared.manifest.finished()?;
+        shared.manifest.add(&Entry::Finished)?;
     }
     let seconds = begun.elapsed().as_secs_f64();
     let record = meter.end(interrupted);
@@ -371,7 +362,7 @@ pub fn copy(
         let repeats = !found.equal && request.sink.store().is_some() && request.sink.again() == Again::Free;
         if repeats && !differ.is_empty() {
             splits_to_repeat = differ.len() as u64;
-            shared.manifest.differs(differ)?;
+            shared.manifest.add(&Entry::Differs { splits: differ })?;
         }
         verified = Some(found);
     }
@@ -397,7 +388,7 @@ pub fn copy(
             let (records, exact) = repeats.count();
             RepeatedKeys { records, exact, at_least: before.written > 0, in_order: shared.in_order() }
         }),
-        rejects: (counts.rejected > 0).then(|| shared.rejects.path().display().to_string()),
+        rejects: (counts.rejected > 0).then(|| request.rejects.display().to_string()),
         verified,
         splits_to_repeat,
         seconds,

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::records::Records;
 
 /// Most key hashes to keep: as many as fit in a hash table of 2^21 slots, about 20 MB.
-const MOST: usize = 1_835_008;
+pub(super) const MOST: usize = 1_835_008;
 
 /// Counts repeated keys. The count is exact as long as all hashes fit (two keys share a 64-bit hash with probability
 /// 2⁻⁶⁴). Beyond that it keeps only every second, fourth, … hash, and scales the count up: distinct sampling (P.
@@ -26,11 +26,7 @@ struct Seen {
 }
 
 impl Repeats {
-    pub(super) fn new() -> Self {
-        Self::holding(MOST)
-    }
-
-    fn holding(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self(Mutex::new(Seen { most, hashes: Hashes::default(), again: ByHash::default(), zeros: 0 }))
     }
 
@@ -73,7 +69,7 @@ mod tests {
     use crate::records::Origin;
 
     fn counted(most: usize, keys: impl Iterator<Item = u64>) -> (u64, bool) {
-        let repeats = Repeats::holding(most);
+        let repeats = Repeats::new(most);
         let mut records = Records::new();
         for key in keys {
             records.clear();
@@ -98,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_left_out() {
-        let repeats = Repeats::new();
+        let repeats = Repeats::new(MOST);
         let mut records = Records::new();
         ["a", "b", "a", "b"].iter().for_each(|key| records.push(key, b"{}", Origin::default()));
         repeats.add(&records, &[2], SameKeys::Exact);

@@ -142,6 +142,9 @@ pub(super) fn unknown_which(op: &str) -> TransferError {
     ))
 }
 
+/// Takes the report of a split.
+type TakeReports<'a> = dyn FnMut(SplitReport) -> Result<(), TransferError> + 'a;
+
 /// Runs tasks over splits, and passes the first report of each split to `take`.
 fn over(
     request: &CopyRequest<'_>,
@@ -149,7 +152,7 @@ fn over(
     (work, rejected): (&Work, &BTreeMap<u32, Places>),
     tasks: &dyn Tasks,
     stop: &Stop,
-    take: &mut dyn FnMut(SplitReport) -> Result<(), TransferError>,
+    take: &mut TakeReports<'_>,
 ) -> Result<(), TransferError> {
     let (source, copy, target) = (request.source.fingerprint(), request.shape.copy(), request.sink.state()?);
     if splits.is_empty() {
@@ -226,37 +229,26 @@ pub(super) struct Elsewhere<'a> {
 }
 
 impl Elsewhere<'_> {
-    fn pass(
-        &self,
-        work: &Work,
-        take: &mut dyn FnMut(SplitReport) -> Result<(), TransferError>,
-    ) -> Result<(), TransferError> {
+    fn pass(&self, work: &Work, take: &mut TakeReports<'_>) -> Result<(), TransferError> {
         over(self.request, self.splits, (work, &self.rejected), self.tasks, self.stop, take)?;
-        match self.stop.asked() {
-            true => Err(interrupted()),
-            false => Ok(()),
-        }
+        if self.stop.asked() { Err(interrupted()) } else { Ok(()) }
     }
 }
 
 impl Passes for Elsewhere<'_> {
     fn compare(&self, take: &mut dyn FnMut(Compared)) -> Result<(), TransferError> {
-        self.pass(&Work::Compare, &mut |report| match report {
-            SplitReport::Compared(compared) => {
-                take(compared);
-                Ok(())
-            }
-            _ => Err(out_of_step()),
+        self.pass(&Work::Compare, &mut |report| {
+            let SplitReport::Compared(compared) = report else { return Err(out_of_step()) };
+            take(compared);
+            Ok(())
         })
     }
 
     fn list(&self, buckets: &BTreeSet<usize>, take: &mut dyn FnMut(Listed)) -> Result<(), TransferError> {
-        self.pass(&Work::List { buckets: buckets.clone() }, &mut |report| match report {
-            SplitReport::Listed(listed) => {
-                take(listed);
-                Ok(())
-            }
-            _ => Err(out_of_step()),
+        self.pass(&Work::List { buckets: buckets.clone() }, &mut |report| {
+            let SplitReport::Listed(listed) = report else { return Err(out_of_step()) };
+            take(listed);
+            Ok(())
         })
     }
 }
@@ -274,33 +266,27 @@ pub fn perform(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Resu
     }
     match &task.work {
         Work::Copy => copied(request, task, stop).map(TaskReport),
-        Work::Compare => each(request, task, stop, &|here| {
-            let mut all = Vec::new();
-            here.compare(&mut |compared| all.push(SplitReport::Compared(compared)))?;
-            Ok(all)
+        Work::Compare => each(request, task, stop, &|here, reports| {
+            here.compare(&mut |compared| reports.push(SplitReport::Compared(compared)))
         }),
-        Work::List { buckets } => each(request, task, stop, &|here| {
-            let mut all = Vec::new();
-            here.list(buckets, &mut |listed| all.push(SplitReport::Listed(listed)))?;
-            Ok(all)
+        Work::List { buckets } => each(request, task, stop, &|here, reports| {
+            here.list(buckets, &mut |listed| reports.push(SplitReport::Listed(listed)))
         }),
     }
 }
 
+/// What is done with a split that is read back; it adds to the reports.
+type Pass<'a> = dyn Fn(&Here<'_>, &mut Vec<SplitReport>) -> Result<(), TransferError> + 'a;
+
 /// Reads each split back.
-fn each(
-    request: &CopyRequest<'_>,
-    task: &Task,
-    stop: &Stop,
-    pass: &dyn Fn(&Here<'_>) -> Result<Vec<SplitReport>, TransferError>,
-) -> Result<TaskReport, TransferError> {
+fn each(request: &CopyRequest<'_>, task: &Task, stop: &Stop, pass: &Pass<'_>) -> Result<TaskReport, TransferError> {
     let target = request.sink.target()?;
     let (target, folder, none) = (&*target, &*request.folder, Places::new());
     let mut reports = Vec::new();
     for split in task.splits.chunks(1) {
         let number = split[0].number;
         reread(request, &split[0], task.rejected.get(&number).unwrap_or(&none))?;
-        reports.extend(pass(&Here { folder, splits: split, target, parallel: 1, stop })?);
+        pass(&Here { folder, splits: split, target, parallel: 1, stop }, &mut reports)?;
         crate::verify::spool::remove(folder, number)?;
     }
     Ok(TaskReport(reports))

@@ -7,20 +7,19 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde_json::Value;
-use storebench_engine::store::SameKeys;
+use storebench_engine::store::{ErrorKind, SameKeys};
 use storebench_engine::{Clock, RealClock};
 
 use super::{CopyRequest, STACK_BYTES, Shared};
 use crate::error::TransferError;
-use crate::manifest::{Counts, Damage, Partly};
+use crate::manifest::{Counts, Damage, Entry, Partly};
 use crate::measure::{Probe, Request};
 use crate::records::{Origin, Records};
 use crate::rejects::{Reject, record};
 use crate::runtime::{block_on, unless};
-use crate::sink::{Again, Ended, Writer};
+use crate::sink::{Again, Ended, Refusal, Writer};
 use crate::source::ahead::Ahead;
-use crate::source::{Part, Reader, Split, Unreadable};
+use crate::source::{Part, ReadCounts, Reader, Split, Unreadable};
 use crate::timer::Timer;
 use crate::verify::hash;
 use crate::verify::spool::{self, Spool};
@@ -58,23 +57,12 @@ async fn open<'scope>(
 ) -> Result<Box<dyn Reader + 'scope>, TransferError> {
     let CopyRequest { source, sink, shape, .. } = *shared.request;
     let writing_is_work = sink.store().is_none_or(|store| store.capabilities().embedded);
-    if writing_is_work && source.gives_up() && shared.has_free_processors() {
+    if writing_is_work && source.reopens() && shared.has_free_processors() {
         let reader =
             Ahead::open(scope, STACK_BYTES, (source, split, shape), shared.pace.room(sink.room()), probe).await?;
         return Ok(Box::new(reader));
     }
     source.open(split, shape).await
-}
-
-/// A record for the file of rejects.
-struct Rejected {
-    origin: Origin,
-    key: Option<String>,
-    record: Value,
-    /// The bytes of a key that is not UTF-8.
-    key_bytes: Option<Box<[u8]>>,
-    /// The bytes of a record that is not UTF-8.
-    bytes: Option<Box<[u8]>>,
 }
 
 /// The copy of one split.
@@ -92,7 +80,6 @@ struct Worker<'a> {
     /// Counts that are added only when the split is done, because a resumed split is read from its beginning.
     at_end: Counts,
     ended: Vec<Ended>,
-    bad: Vec<Unreadable>,
     spare: Vec<Records>,
     /// Hashes of what was written, for verification.
     spool: Option<Spool>,
@@ -121,7 +108,6 @@ impl<'a> Worker<'a> {
             partly,
             at_end: Counts::default(),
             ended: Vec::new(),
-            bad: Vec::new(),
             spare: Vec::new(),
             spool: None,
             refused: Vec::new(),
@@ -159,8 +145,8 @@ impl<'a> Worker<'a> {
             Some(Err(TransferError::Damaged(what))) => return self.end(writer, Some(what)).await,
             Some(reader) => reader?,
         };
-        let mut timer = Timer::new();
-        let mut read_bytes = 0;
+        let mut timer = Timer::default();
+        let mut counted = ReadCounts::default();
         let mut settled = 0;
         let broken = loop {
             if self.shared.ends() {
@@ -168,11 +154,9 @@ impl<'a> Worker<'a> {
             }
             let mut records = self.spare.pop().unwrap_or_default();
             records.clear();
-            let read = poll_fn(|cx| {
-                if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
-                    return Poll::Ready(Err(error));
-                }
-                reader.poll_read(cx, room, &mut records, &mut self.bad).map(Ok)
+            let read = poll_fn(|cx| -> Poll<Result<_, TransferError>> {
+                let _ = writer.poll(cx, &mut self.ended)?;
+                reader.poll_read(cx, room, &mut records).map(Ok)
             });
             let Some(read) = unless(ends, read).await else {
                 self.settle()?;
@@ -184,14 +168,14 @@ impl<'a> Worker<'a> {
             // Lets the runtime poll its sockets. A reader of files never waits, and answers that arrived while it held
             // the thread must be handled before their requests time out.
             tokio::task::yield_now().await;
-            self.shared.progress().read_bytes += reader.bytes() - read_bytes;
-            read_bytes = reader.bytes();
+            let before = std::mem::replace(&mut counted, reader.counted());
+            self.shared.progress().read_bytes += counted.bytes - before.bytes;
             reader.requests(&mut self.requests);
             self.measure(writer);
-            self.tell_unreadable()?;
-            self.at_end.read += records.skipped();
-            self.at_end.skipped += records.skipped();
-            self.at_end.keys_made_text += records.keys_made_text();
+            self.tell_unreadable(std::mem::take(&mut records.bad))?;
+            self.at_end.read += records.skipped;
+            self.at_end.skipped += records.skipped;
+            self.at_end.keys_made_text += records.keys_made_text;
             if once {
                 self.leave_out(&mut records, &mut settled)?;
             }
@@ -199,10 +183,8 @@ impl<'a> Worker<'a> {
             if !records.is_empty() {
                 self.counts.read += records.len() as u64;
                 let due_ns = self.shared.pace.take(records.len(), records.bytes(), self.clock.now_ns());
-                let room = poll_fn(|cx| {
-                    if let Poll::Ready(Err(error)) = writer.poll(cx, &mut self.ended) {
-                        return Poll::Ready(Err(error));
-                    }
+                let room = poll_fn(|cx| -> Poll<Result<_, TransferError>> {
+                    let _ = writer.poll(cx, &mut self.ended)?;
                     let left_ns = due_ns.saturating_sub(self.clock.now_ns());
                     if left_ns > 0 && timer.poll(cx, Duration::from_nanos(left_ns)).is_pending() {
                         return Poll::Pending;
@@ -217,13 +199,10 @@ impl<'a> Worker<'a> {
                 };
                 room?;
                 if once {
-                    let end = settled + records.len() as u64;
-                    self.shared.rejects.sync()?;
-                    let counts = Counts { read: self.counts.read - records.len() as u64, ..self.counts };
                     let doubtful = records.len() as u64;
-                    let partly = Partly { settled, doubtful, last_bad: self.last_bad, counts };
-                    self.shared.manifest.sending(self.split.number, partly, self.acknowledged())?;
-                    settled = end;
+                    let counts = Counts { read: self.counts.read - doubtful, ..self.counts };
+                    self.log(Partly { settled, doubtful, last_bad: self.last_bad, counts })?;
+                    settled += doubtful;
                 }
                 writer.put(records)?;
                 if once && !self.drain(writer).await? {
@@ -247,8 +226,8 @@ impl<'a> Worker<'a> {
                 return Err(error);
             }
         };
-        self.at_end.dropped_attachments = reader.dropped();
-        self.at_end.dropped_expiry = reader.dropped_expiry();
+        self.at_end.dropped_attachments = counted.dropped;
+        self.at_end.dropped_expiry = counted.dropped_expiry;
         self.counts += self.at_end;
         self.end(writer, damage).await
     }
@@ -259,11 +238,15 @@ impl<'a> Worker<'a> {
         *self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner) += counted;
         if once && settled > self.partly.settled + self.partly.doubtful {
             // All sent records have been answered, so none is doubtful.
-            let partly = Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts };
-            self.shared.rejects.sync()?;
-            self.shared.manifest.sending(self.split.number, partly, self.acknowledged())?;
+            self.log(Partly { settled, doubtful: 0, last_bad: self.last_bad, counts: self.counts })?;
         }
         Ok(())
+    }
+
+    /// Logs how far the split is, after the rejects of its settled records are synced.
+    fn log(&self, partly: Partly) -> Result<(), TransferError> {
+        self.shared.rejects.sync()?;
+        self.shared.manifest.add(&Entry::Sending { split: self.split.number, partly, keys: self.acknowledged() })
     }
 
     /// Finishes the split. All its readable records have been passed to the writer.
@@ -306,19 +289,12 @@ impl<'a> Worker<'a> {
         if gone == 0 {
             return Ok(());
         }
-        for position in 0..gone as usize {
-            let number = *settled + position as u64;
-            if number < self.partly.settled {
-                continue;
-            }
+        for position in self.partly.settled.saturating_sub(*settled)..gone {
             self.counts.read += 1;
-            self.reject(
-                records,
-                position,
-                "outcome-unknown",
-                "the copy was killed while sending it; it may have been applied; check, and apply it by hand if not",
-                1,
-            )?;
+            let why =
+                "the copy was killed while sending it; it may have been applied; check, and apply it by hand if not";
+            let (position, kind) = (position as usize, ErrorKind::OutcomeUnknown);
+            self.reject(records, &Refusal { position, kind, why: why.to_owned(), tries: 1 })?;
         }
         let mut rest = Records::new();
         records.pick(gone as usize..records.len(), &mut rest);
@@ -357,7 +333,7 @@ impl<'a> Worker<'a> {
             let sent = ended.sent();
             let mut bytes = sent.bytes();
             for refusal in &ended.refused {
-                self.reject(&ended.records, refusal.position, refusal.kind.name(), &refusal.why, refusal.tries)?;
+                self.reject(&ended.records, refusal)?;
                 bytes -= sent.bytes_of(refusal.position);
             }
             for position in &ended.expired {
@@ -399,56 +375,46 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn reject(
-        &mut self,
-        records: &Records,
-        position: usize,
-        error: &str,
-        why: &str,
-        tries: u32,
-    ) -> Result<(), TransferError> {
+    fn reject(&mut self, records: &Records, refusal: &Refusal) -> Result<(), TransferError> {
+        let &Refusal { position, kind, tries, .. } = refusal;
         let Some((key, body, origin)) = records.get(position) else { return Ok(()) };
         let request = self.shared.request;
-        let op = records.mark_of(position).verb.map_or(request.op, |verb| verb.name());
-        let came = record(&request.shape.original(key, records.before(position), body));
-        let rejected = Rejected { origin, key: Some(key.to_owned()), record: came, key_bytes: None, bytes: None };
-        self.add_reject(rejected, op, (error, why.to_owned(), tries))
+        let op = records.mark_of(position).verb.map_or(request.op, |verb| verb.name()).to_owned();
+        let record = record(&request.shape.original(key, records.before(position), body));
+        let (key, error, why) = (Some(key.to_owned()), kind.name().to_owned(), refusal.why.clone());
+        self.add_reject(origin, Reject { key, op, error, why, tries, record, ..Reject::default() })
     }
 
-    fn add_reject(
-        &mut self,
-        rejected: Rejected,
-        op: &str,
-        (error, why, tries): (&str, String, u32),
-    ) -> Result<(), TransferError> {
-        let Rejected { origin, key, record, key_bytes, bytes } = rejected;
-        let (from, split) = (self.shared.request.source.place(self.split, origin), self.split.number);
-        let (op, error) = (op.to_owned(), error.to_owned());
-        let base64 = |bytes: Box<[u8]>| BASE64_STANDARD.encode(bytes);
-        let (key_base64, record_base64) = (key_bytes.map(base64), bytes.map(base64));
+    /// Adds a record to the file of rejects, with the place where it came from.
+    fn add_reject(&mut self, origin: Origin, reject: Reject) -> Result<(), TransferError> {
+        let from = self.shared.request.source.place(self.split, origin);
         self.counts.rejected += 1;
         self.shared.progress().rejected += 1;
-        let reject = Reject { from, split, key, key_base64, op, error, why, tries, record, record_base64 };
-        self.shared.rejects.add(&reject)
+        self.shared.rejects.add(&Reject { from, split: self.split.number, ..reject })
     }
 
-    fn tell_unreadable(&mut self) -> Result<(), TransferError> {
-        for bad in std::mem::take(&mut self.bad) {
+    fn tell_unreadable(&mut self, all: Vec<Unreadable>) -> Result<(), TransferError> {
+        for bad in all {
             // The earlier process reported it.
             if self.partly.last_bad.is_some_and(|last| bad.origin.at <= last) {
                 continue;
             }
             self.counts.read += 1;
             self.last_bad = Some(bad.origin.at);
-            let told = match &bad.key {
+            let record = match &bad.key {
                 // As a file would hold it, so that it can be copied from the file of rejects.
                 Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
                 None if bad.exact => record(bad.text.as_bytes()),
                 _ => bad.text.as_str().into(),
             };
             let Unreadable { origin, key, key_bytes, bytes, why, .. } = bad;
-            let rejected = Rejected { origin, key, record: told, key_bytes, bytes };
-            self.add_reject(rejected, self.shared.request.op, ("unreadable", why, 0))?;
+            let base64 = |bytes: Box<[u8]>| BASE64_STANDARD.encode(bytes);
+            let (key_base64, record_base64) = (key_bytes.map(base64), bytes.map(base64));
+            let (op, error) = (self.shared.request.op.to_owned(), "unreadable".to_owned());
+            self.add_reject(
+                origin,
+                Reject { key, key_base64, op, error, why, record, record_base64, ..Reject::default() },
+            )?;
         }
         Ok(())
     }

@@ -41,8 +41,8 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn new(object: Object, version: Version, from: u64, until: u64) -> Self {
-        Self::of(object.shown().to_owned(), move |sender| async move {
-            match version.bytes().filter(|_| version.ranges()) {
+        Self::of(object.shown.to_string(), move |sender| async move {
+            match version.bytes().filter(|_| version.ranges) {
                 Some(bytes) => fetch(object, version, from, until, bytes, sender).await,
                 None => stream(object, version, sender).await,
             }

@@ -20,7 +20,7 @@ const BLOCKS: usize = 32;
 pub(crate) struct Blocks {
     object: Object,
     version: Version,
-    bytes: u64,
+    pub(super) bytes: u64,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -34,10 +34,6 @@ struct Kept {
 impl Blocks {
     pub(super) fn new(object: Object, version: Version, bytes: u64) -> Self {
         Self { object, version, bytes, kept: Arc::default() }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The first error.

@@ -76,7 +76,7 @@ impl Length for Chunks {
         match self {
             Self::Local(file) => file.len(),
             #[cfg(feature = "remote")]
-            Self::Remote(blocks) => blocks.bytes(),
+            Self::Remote(blocks) => blocks.bytes,
         }
     }
 }

@@ -65,7 +65,7 @@ impl fmt::Display for FileLocation {
         match &self.0 {
             Location::Local(path) => path.display().fmt(f),
             #[cfg(feature = "remote")]
-            Location::Remote(object) => object.shown().fmt(f),
+            Location::Remote(object) => object.shown.fmt(f),
         }
     }
 }
@@ -93,25 +93,17 @@ impl FileLocation {
         Object::open(&parsed, access).map(|object| Self(Location::Remote(object)))
     }
 
-    /// The files of a URL, sorted by name: for a pattern those that match, for a folder all below it.
+    /// The files of a URL, sorted by name: for a pattern those that match, for a folder all below it. Also how many files
+    /// of a folder are left out because their names, or those of their folders, begin with `_`.
     ///
     /// # Errors
     /// Those of [`of_url`](Self::of_url), a failed listing, or no match.
-    pub fn find(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
-        Ok(Self::find_counted(url, access)?.0)
-    }
-
-    /// As [`find`](Self::find), and how many files of a folder are left out because their names, or those of their
-    /// folders, begin with `_`.
-    ///
-    /// # Errors
-    /// As [`find`](Self::find).
     pub fn find_counted(url: &str, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
         let parsed = RemoteUrl::of(url)?;
         if !parsed.is_several() {
             return Self::of_url(url, access).map(|place| (vec![place], 0));
         }
-        let (found, left_out) = Self::list_counted(url, access)?;
+        let (found, left_out) = Self::list(&parsed, access)?;
         if found.is_empty() {
             let shown = Self::shown(url);
             let why = match left_out {
@@ -137,20 +129,11 @@ impl FileLocation {
         None
     }
 
-    /// The files below a folder's URL; may be empty.
-    ///
-    /// # Errors
-    /// Those of [`of_url`](Self::of_url), or a failed listing.
-    pub fn list(url: &str, access: &Access) -> Result<Vec<Self>, TransferError> {
-        Ok(Self::list_counted(url, access)?.0)
-    }
-
-    fn list_counted(url: &str, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
-        let parsed = RemoteUrl::of(url)?;
+    fn list(url: &RemoteUrl, access: &Access) -> Result<(Vec<Self>, u64), TransferError> {
         #[cfg(not(feature = "remote"))]
-        return Err(absent(&parsed, access));
+        return Err(absent(url, access));
         #[cfg(feature = "remote")]
-        Object::list(&parsed, access).map(|(objects, left_out)| {
+        Object::list(url, access).map(|(objects, left_out)| {
             (objects.into_iter().map(|object| Self(Location::Remote(object))).collect(), left_out)
         })
     }
@@ -197,7 +180,7 @@ impl FileLocation {
                     Ok(InspectedFile {
                         place: place.clone(),
                         bytes: version.bytes(),
-                        ranges: version.ranges(),
+                        ranges: version.ranges,
                         mark: version.mark(),
                         first,
                         version: Some((object.clone(), version)),
@@ -215,7 +198,7 @@ impl FileLocation {
         match &self.0 {
             Location::Local(_) => Ok(()),
             #[cfg(feature = "remote")]
-            Location::Remote(object) => object.check_writable(),
+            Location::Remote(object) => upload::check(object),
         }
     }
 
@@ -271,7 +254,7 @@ impl FileLocation {
         match &self.0 {
             Location::Local(path) => std::fs::rename(from, path).map_err(|e| TransferError::write(path, &e)),
             #[cfg(feature = "remote")]
-            Location::Remote(object) => object.upload(from),
+            Location::Remote(object) => upload::upload(object, from),
         }
     }
 }
@@ -349,7 +332,7 @@ impl InspectedFile {
     pub(crate) fn read(&self, from: u64, until: u64) -> io::Result<Box<dyn Read + Send>> {
         #[cfg(feature = "remote")]
         if let Some((object, version)) = &self.version {
-            return Ok(object.read(version, from, until));
+            return Ok(Box::new(ahead::Ahead::new(object.clone(), version.clone(), from, until)));
         }
         #[cfg(not(feature = "remote"))]
         let _ = until;

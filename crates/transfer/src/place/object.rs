@@ -1,8 +1,6 @@
 //! One object of a store, in the version that was inspected.
 
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,8 +14,8 @@ pub(super) use super::blocks::Blocks;
 use super::fault::{When, changed, fault};
 use super::open::{UNKNOWN, open};
 use super::runtime::wait;
+use super::upload;
 use super::url::{RemoteUrl, Scheme};
-use super::{ahead, upload};
 use crate::error::TransferError;
 use crate::retry::Access;
 
@@ -30,7 +28,8 @@ pub(super) struct Object {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) key: Key,
     pub(super) url: Arc<RemoteUrl>,
-    shown: Arc<str>,
+    /// Its URL for display, without options.
+    pub(super) shown: Arc<str>,
     access: Access,
 }
 
@@ -38,16 +37,13 @@ pub(super) struct Object {
 #[derive(Debug, Clone)]
 pub(super) struct Version {
     meta: ObjectMeta,
-    ranges: bool,
+    /// Whether it can be read from any offset.
+    pub(super) ranges: bool,
 }
 
 impl Version {
     pub(super) fn bytes(&self) -> Option<u64> {
         (self.meta.size != UNKNOWN).then_some(self.meta.size)
-    }
-
-    pub(super) fn ranges(&self) -> bool {
-        self.ranges
     }
 
     pub(super) fn mark(&self) -> String {
@@ -96,10 +92,6 @@ impl Object {
             _ => url.shown_with(key.as_ref()),
         };
         Self { store, url, shown: shown.into(), key, access }
-    }
-
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
     }
 
     pub(super) fn join(&self, name: &str) -> Self {
@@ -269,10 +261,6 @@ impl Object {
         None
     }
 
-    pub(super) fn read(&self, version: &Version, from: u64, until: u64) -> Box<dyn Read + Send> {
-        Box::new(ahead::Ahead::new(self.clone(), version.clone(), from, until))
-    }
-
     pub(super) fn chunks(&self, version: &Version) -> Result<Blocks, TransferError> {
         match version.bytes().filter(|_| version.ranges) {
             Some(bytes) => Ok(Blocks::new(self.clone(), version.clone(), bytes)),
@@ -281,10 +269,6 @@ impl Object {
                 self.shown
             ))),
         }
-    }
-
-    pub(super) fn check_writable(&self) -> Result<(), TransferError> {
-        upload::check(self)
     }
 
     pub(super) fn is_there(&self) -> Result<bool, TransferError> {
@@ -300,7 +284,7 @@ impl Object {
             Err(NotFound { .. }) => Ok(false),
             Err(PermissionDenied { .. } | Unauthenticated { .. }) => {
                 // This response has no text. If writing is denied too, its response says why.
-                self.check_writable()?;
+                upload::check(self)?;
                 Err(TransferError::BadInput(format!(
                     "{}: these credentials can write the file but cannot check whether it exists; use --force to write it \
                      anyway",
@@ -337,10 +321,6 @@ impl Object {
     pub(super) fn remove(&self) -> Result<(), TransferError> {
         let object = self.clone();
         wait(async move { object.store.delete(&object.key).await.map_err(|e| object.fault(When::Write, &e)) })
-    }
-
-    pub(super) fn upload(&self, from: &Path) -> Result<(), TransferError> {
-        upload::upload(self, from)
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) fn of_environment(url: &str) -> Option<(String, &'static str)> {
 }
 
 fn of(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<(String, &'static str)> {
-    if is_loopback(url) || is_excluded(host(url), &either(variable, "no_proxy").unwrap_or_default()) {
+    let excludes = variable("no_proxy").or_else(|| variable("NO_PROXY")).unwrap_or_default();
+    if is_loopback(url) || is_excluded(host(url), &excludes) {
         return None;
     }
     let names: [&'static str; 2] =
@@ -37,11 +38,6 @@ fn of(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<(String, &
         let shown = proxy.rsplit_once('@').map_or(proxy.as_str(), |(_, place)| place);
         Some((shown.to_owned(), name))
     })
-}
-
-/// The value of a variable in small or large letters.
-fn either(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
-    variable(name).or_else(|| variable(&name.to_ascii_uppercase()))
 }
 
 fn is_excluded(host: &str, excludes: &str) -> bool {

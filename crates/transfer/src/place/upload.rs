@@ -25,7 +25,7 @@ pub(super) fn check(object: &Object) -> Result<(), TransferError> {
     if object.url.scheme == Scheme::Http {
         return Err(TransferError::BadInput(format!(
             "{}: is read-only; write to a file, or to s3://, gs://, az:// or hdfs://",
-            object.shown()
+            object.shown
         )));
     }
     let object = object.clone();
@@ -50,7 +50,7 @@ pub(super) fn upload(object: &Object, from: &Path) -> Result<(), TransferError> 
         }
         Err(TransferError::Target(format!(
             "{}: uploaded {bytes} bytes, but the object has {there}; is another program writing it? Continue with --resume",
-            object.shown()
+            object.shown
         )))
     })
 }

@@ -17,8 +17,10 @@ pub const KEY_FIELD: &str = "_id";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRule {
     parts: Vec<Part>,
-    names: Vec<String>,
-    takes_out: bool,
+    /// Top-level names of the fields that the key is derived from.
+    pub(super) names: Vec<String>,
+    /// Whether the key's field is not part of the document.
+    pub(super) takes_out: bool,
     typed: String,
 }
 
@@ -123,17 +125,7 @@ impl KeyRule {
         Ok(())
     }
 
-    /// Top-level names of the fields that the key is derived from.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// Whether the key's field is not part of the document.
-    pub(crate) fn takes_out(&self) -> bool {
-        self.takes_out
-    }
-
-    /// Appends the key. `found` holds the values of [`names`](Self::names), in the same order.
+    /// Appends the key. `found` holds the values of `names`, in the same order.
     ///
     /// # Errors
     /// A field is missing or cannot be part of a key.
@@ -218,7 +210,7 @@ mod tests {
     fn key(rule: &str, json: &str) -> Result<String, String> {
         let rule: KeyRule = rule.parse().unwrap();
         let (mut found, mut out) = (Vec::new(), String::new());
-        find(json, rule.names(), &mut found).unwrap();
+        find(json, &rule.names, &mut found).unwrap();
         rule.write(&found, "copy", Origin { unit: 2, at: 77 }, &mut out).map(|()| out)
     }
 

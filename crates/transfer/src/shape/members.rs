@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use storebench_documents::json::push_text;
 
 /// Tracks which bytes of JSON are outside of strings.
 #[derive(Default)]
@@ -156,9 +157,9 @@ pub(crate) fn without(json: &str, value: &RawValue, out: &mut Vec<u8>) {
 /// Appends an object with an additional first member. `json` starts with its brace.
 pub(crate) fn with_first(json: &[u8], name: &str, value: &str, out: &mut Vec<u8>) {
     out.push(b'{');
-    write_string(name, out);
+    push_text(name, out);
     out.push(b':');
-    write_string(value, out);
+    push_text(value, out);
     let rest = json[1..].trim_ascii_start();
     if rest.first() != Some(&b'}') {
         out.push(b',');
@@ -193,11 +194,6 @@ pub(crate) fn is_text(value: &RawValue, text: &str) -> bool {
     serde_json::from_str::<Cow<'_, str>>(value.get()).is_ok_and(|value| value == text)
 }
 
-/// Appends a text as a JSON string.
-pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("writing text to memory cannot fail");
-}
-
 /// Appends an object, member by member.
 pub(crate) struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -210,11 +206,6 @@ impl<'o> ObjectWriter<'o> {
         Self { out, before: b'{' }
     }
 
-    /// Whether the object has no member yet.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.before == b'{'
-    }
-
     /// Adds a member, or its beginning, verbatim.
     pub(crate) fn raw(&mut self, member: &str) -> &mut Vec<u8> {
         self.out.push(std::mem::replace(&mut self.before, b','));
@@ -224,7 +215,7 @@ impl<'o> ObjectWriter<'o> {
 
     /// Adds a member's name. The caller appends the value.
     pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
-        write_string(name, self.raw(""));
+        push_text(name, self.raw(""));
         self.out.push(b':');
         self.out
     }
@@ -234,7 +225,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     pub(crate) fn end(self) {
-        if self.is_empty() {
+        if self.before == b'{' {
             self.out.push(b'{');
         }
         self.out.push(b'}');

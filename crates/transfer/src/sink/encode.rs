@@ -5,12 +5,11 @@ use std::io::{self, Write};
 
 use storebench_engine::store::ErrorKind;
 
-use super::Refusal;
-use super::Rows;
 use super::files::FileSinkOptions;
 use super::line::line;
 #[cfg(feature = "tables")]
 use super::tables::TableEncoder;
+use super::{Refusal, Rows};
 use crate::columns::Columns;
 use crate::format::Format;
 use crate::records::Records;
@@ -121,7 +120,7 @@ impl<'a> Encoder<'a> {
         match self {
             Self::Lines { out, .. } | Self::Rows { out, .. } => out.finish(),
             #[cfg(feature = "tables")]
-            Self::Table(encoder) => encoder.finish(),
+            Self::Table(encoder) => encoder.out.finish(),
         }
     }
 }

@@ -346,7 +346,7 @@ impl Sink for FileSink {
     fn target(&self) -> Result<Box<dyn Target + '_>, TransferError> {
         let refused = |what: &str| Err(TransferError::BadInput(format!("{what}, so it cannot be verified")));
         let Some(place) = &self.options.place else { return refused("standard output cannot be read back") };
-        if matches!(self.options.format, Format::Csv | Format::Tsv) {
+        if self.options.format.is_delimited() {
             return refused("CSV and TSV do not preserve numbers and nulls");
         }
         let Some(field) = &self.options.key_field else {

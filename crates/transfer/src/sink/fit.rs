@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
+use storebench_documents::json::push_text;
 
 use crate::columns::{Columns, EXACT, Kind, position, write_double};
 use crate::shape::members::{self, ObjectWriter};
@@ -42,7 +43,8 @@ pub(crate) struct Rows<'a> {
     once: bool,
     // State of the current row.
     overflow: Vec<u8>,
-    overflowed: bool,
+    /// Whether the last row, made or refused, has fields that its columns do not hold.
+    pub(crate) overflowed: bool,
 }
 
 /// The fields of one row.
@@ -63,11 +65,6 @@ impl<'a> Rows<'a> {
         Self { once: true, ..self }
     }
 
-    /// Whether the last row, made or refused, has fields that its columns do not hold.
-    pub(crate) fn overflowed(&self) -> bool {
-        self.overflowed
-    }
-
     /// Appends a document with its key as a JSON object of columns.
     ///
     /// # Errors
@@ -77,15 +74,15 @@ impl<'a> Rows<'a> {
         let mut object = ObjectWriter::new(out);
         for (at, (column, kind)) in self.columns.list.iter().enumerate() {
             match row.cells[at] {
-                _ if at == row.key => members::write_string(key, object.name(column)),
-                Some(json) if *kind == Kind::Json => members::write_string(json, object.name(column)),
+                _ if at == row.key => push_text(key, object.name(column)),
+                Some(json) if *kind == Kind::Json => push_text(json, object.name(column)),
                 Some(json) => object.add(column, json),
                 None => {}
             }
         }
         if let Some(column) = self.columns.overflow.as_ref().filter(|_| self.overflowed) {
             // It was assembled from UTF-8 strings.
-            members::write_string(&String::from_utf8_lossy(&self.overflow), object.name(column));
+            push_text(&String::from_utf8_lossy(&self.overflow), object.name(column));
         }
         object.end();
         out.push(b'\n');

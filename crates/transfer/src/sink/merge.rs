@@ -17,7 +17,6 @@ use storebench_engine::store::{ErrorKind, Op, OpError, OwnedReply};
 
 use super::write_session::{Piece, Step, WriteSession};
 use crate::error::TransferError;
-use crate::jq::Merged;
 use crate::session::{given_up, of_store};
 
 const CAME_SECOND: &str = "other clients changed the document before each attempt to store it";
@@ -105,7 +104,7 @@ impl WriteSession<'_> {
                         self.took_some();
                     }
                     let error = OpError::conflict(CAME_SECOND);
-                    self.try_some_again(&piece, &[0], &[in_doubt(&piece, error)]);
+                    self.try_some_again(&piece, &[(0, in_doubt(&piece, error))]);
                     self.done(&piece);
                     Ok(())
                 }
@@ -151,11 +150,9 @@ impl WriteSession<'_> {
                     let what = "this record may have been merged already, and others have changed the document since";
                     self.give_up_merge(piece, OpError::conflict(what))
                 }
-                doubt if merge.last_look => {
+                _ if merge.last_look => {
                     // What is stored is what the lost write started from, so that write was not applied.
-                    if doubt.is_some() {
-                        merge.doubt = None;
-                    }
+                    merge.doubt = None;
                     self.give_up_merge(piece, OpError::conflict(CAME_SECOND))
                 }
                 _ => {
@@ -192,8 +189,8 @@ impl WriteSession<'_> {
             _ => return refuse("it is not UTF-8".to_owned()),
         };
         match by.expression.merge(stored, new, key) {
-            Ok(Merged::Same) => Next::Nothing,
-            Ok(Merged::Other(body)) => Next::Store(Swap { from, body }),
+            Ok(None) => Next::Nothing,
+            Ok(Some(body)) => Next::Store(Swap { from, body }),
             Err(why) => refuse(format!("--merge: {why}")),
         }
     }

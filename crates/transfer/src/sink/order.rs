@@ -20,18 +20,14 @@ use crate::records::Records;
 pub(super) struct InOrder<'a> {
     write_session: WriteSession<'a>,
     same: SameKeys,
-    groups: VecDeque<Group>,
+    /// The operation and the records of each group.
+    groups: VecDeque<(RecordOp, Records)>,
     /// Hashes of the keys in flight.
     keys: Hashes,
 }
 
 /// Most groups to send in one poll, as far as they are answered at once.
 const AT_ONCE: usize = 16;
-
-struct Group {
-    verb: RecordOp,
-    records: Records,
-}
 
 impl<'a> InOrder<'a> {
     /// `same` says which keys the store takes for one.
@@ -43,11 +39,11 @@ impl<'a> InOrder<'a> {
     fn hand_over(&mut self) -> bool {
         let mut went = false;
         while self.write_session.has_room() {
-            let Some(first) = self.groups.front() else { break };
-            if first.records.iter().any(|(key, _, _)| self.keys.contains(&hash(self.same, key))) {
+            let Some((_, first)) = self.groups.front() else { break };
+            if first.iter().any(|(key, _, _)| self.keys.contains(&hash(self.same, key))) {
                 break;
             }
-            let Some(Group { verb, records }) = self.groups.pop_front() else { break };
+            let Some((verb, records)) = self.groups.pop_front() else { break };
             self.keys.extend(records.iter().map(|(key, _, _)| hash(self.same, key)));
             self.write_session.put_as(verb, records);
             went = true;
@@ -92,12 +88,12 @@ impl Writer for InOrder<'_> {
     fn put(&mut self, records: Records) -> Result<(), TransferError> {
         let groups = groups(&records, self.write_session.options.verb, self.same);
         if let [(verb, _)] = groups[..] {
-            self.groups.push_back(Group { verb, records });
+            self.groups.push_back((verb, records));
         } else {
             for (verb, positions) in groups {
                 let mut group = Records::new();
                 records.pick(positions.into_iter(), &mut group);
-                self.groups.push_back(Group { verb, records: group });
+                self.groups.push_back((verb, group));
             }
         }
         self.hand_over();

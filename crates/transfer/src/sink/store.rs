@@ -454,7 +454,7 @@ impl Sink for StoreSink {
     fn open(&self, may_repeat: bool) -> LocalFuture<'_, Result<Box<dyn Writer + '_>, TransferError>> {
         Box::pin(async move {
             let request = Self::request(&self.options);
-            let (session, clock) = session::open_again(&*self.store, &request).await?;
+            let (session, clock) = session::open(&*self.store, &request).await?;
             let write_session = WriteSession::new(&*self.store, session, clock, &self.options, self.inserts_first);
             let writer: Box<dyn Writer + '_> = if may_repeat || self.options.varies() {
                 Box::new(InOrder::new(write_session, self.same_keys()))

@@ -35,7 +35,7 @@ const BATCH: usize = 8_192;
 
 /// Encodes records into one file.
 pub(super) struct TableEncoder<'a> {
-    out: TableLines,
+    pub(super) out: TableLines,
     rows: Rows<'a>,
     /// Rows of one batch, as JSON lines.
     lines: Vec<u8>,
@@ -56,11 +56,6 @@ impl<'a> TableEncoder<'a> {
         out.write(lines)?;
         out.flush()?;
         Ok(refused)
-    }
-
-    /// Syncs everything to disk.
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.out.finish()
     }
 }
 

@@ -24,7 +24,7 @@ fn after<T>(rejects: &[(usize, ErrorKind)], see: impl FnOnce(WriteSession<'_>) -
     let options = StoreSinkOptions { in_flight: 8, durability, ..StoreSinkOptions::new("books") };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = SessionRequest { durability, access: options.access, in_flight: 8 };
-    let (session, clock) = runtime.block_on(session::open_again(store, &request)).unwrap();
+    let (session, clock) = runtime.block_on(session::open(store, &request)).unwrap();
     let mut write_session = WriteSession::new(store, session, clock, &options, false);
     let mut records = Records::new();
     (0..10).for_each(|n| records.push(&format!("k{n}"), b"{}", Origin::default()));

@@ -9,7 +9,7 @@ use std::thread::{Builder, Scope};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Reader, Room, Source, Split, Unreadable};
+use super::{ReadCounts, Reader, Room, Source, Split};
 use crate::error::TransferError;
 use crate::measure::{Probe, Request};
 use crate::records::Records;
@@ -22,17 +22,9 @@ const BATCHES: usize = 2;
 /// What one read gave, and what the reader has counted by then.
 struct Batch {
     records: Records,
-    bad: Vec<Unreadable>,
     more: Result<bool, TransferError>,
     requests: Vec<Request>,
-    counted: Counted,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Counted {
-    bytes: u64,
-    dropped: u64,
-    dropped_expiry: u64,
+    counted: ReadCounts,
 }
 
 /// The reader of a split that a second thread reads.
@@ -41,7 +33,7 @@ pub(crate) struct Ahead {
     /// Gives memory back to the thread.
     used: recycling::Sender<Records>,
     requests: Vec<Request>,
-    counted: Counted,
+    counted: ReadCounts,
 }
 
 impl Ahead {
@@ -88,7 +80,7 @@ impl Ahead {
         let thread = Builder::new().name("copy-reads".to_owned()).stack_size(stack_bytes).spawn_scoped(scope, read);
         thread.map_err(|e| TransferError::Target(format!("cannot start a thread: {e}")))?;
         is_open.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { batches, used, requests: Vec::new(), counted: Counted::default() })
+        Ok(Self { batches, used, requests: Vec::new(), counted: ReadCounts::default() })
     }
 }
 
@@ -106,17 +98,14 @@ async fn read_all(
     loop {
         let mut records = give_back.try_recv().unwrap_or_default();
         records.clear();
-        let mut bad = Vec::new();
         let mut unwanted = pin!(send.closed());
         let read = poll_fn(|cx| match unwanted.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => reader.poll_read(cx, room, &mut records, &mut bad).map(Some),
+            Poll::Pending => reader.poll_read(cx, room, &mut records).map(Some),
         });
         let Some(more) = read.await else { return };
         let go_on = matches!(more, Ok(true));
-        let counted =
-            Counted { bytes: reader.bytes(), dropped: reader.dropped(), dropped_expiry: reader.dropped_expiry() };
-        let mut batch = Batch { records, bad, more, requests: Vec::new(), counted };
+        let mut batch = Batch { records, more, requests: Vec::new(), counted: reader.counted() };
         reader.requests(&mut batch.requests);
         if send.send(batch).await.is_err() || !go_on {
             return;
@@ -126,38 +115,23 @@ async fn read_all(
 
 impl Reader for Ahead {
     /// `into` must be empty, as it is for every read of a copy.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        _: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, _: Room, into: &mut Records) -> Poll<Result<bool, TransferError>> {
         let Some(batch) = ready!(self.batches.poll_recv(cx)) else { return Poll::Ready(Err(ended())) };
-        let Batch { records, bad: unreadable, more, mut requests, counted } = batch;
+        let Batch { records, more, mut requests, counted } = batch;
         debug_assert!(into.is_empty());
         // It goes to the thread, which may have ended.
         let _ = self.used.send(std::mem::replace(into, records));
-        bad.extend(unreadable);
         self.requests.append(&mut requests);
         self.counted = counted;
         Poll::Ready(more)
     }
 
-    fn bytes(&self) -> u64 {
-        self.counted.bytes
+    fn counted(&self) -> ReadCounts {
+        self.counted
     }
 
     fn requests(&mut self, into: &mut Vec<Request>) {
         into.append(&mut self.requests);
-    }
-
-    fn dropped(&self) -> u64 {
-        self.counted.dropped
-    }
-
-    fn dropped_expiry(&self) -> u64 {
-        self.counted.dropped_expiry
     }
 }
 
@@ -170,7 +144,7 @@ mod tests {
     use super::*;
     use crate::measure::{Meter, RequestKinds, Writes};
     use crate::records::Origin;
-    use crate::source::{Part, Snapshot};
+    use crate::source::{Opened, Part, Snapshot, Unreadable};
 
     /// What the reader does after its records.
     #[derive(Clone, Copy, PartialEq)]
@@ -200,13 +174,7 @@ mod tests {
     }
 
     impl Reader for OneByOne<'_> {
-        fn poll_read(
-            &mut self,
-            _: &mut Context<'_>,
-            _: Room,
-            into: &mut Records,
-            bad: &mut Vec<Unreadable>,
-        ) -> Poll<Result<bool, TransferError>> {
+        fn poll_read(&mut self, _: &mut Context<'_>, _: Room, into: &mut Records) -> Poll<Result<bool, TransferError>> {
             if self.next == 3 {
                 return match self.of.then {
                     Then::Ends => Poll::Ready(Ok(false)),
@@ -217,18 +185,14 @@ mod tests {
             let origin = Origin { unit: 0, at: self.next };
             into.push(&format!("k{}", self.next), b"{}", origin);
             if self.next == 1 {
-                bad.push(Unreadable::of(origin, None, "no".into(), b"x"));
+                into.bad.push(Unreadable { origin, ..Unreadable::of("no".into(), b"x") });
             }
             self.next += 1;
             Poll::Ready(Ok(true))
         }
 
-        fn bytes(&self) -> u64 {
-            self.next * 10
-        }
-
-        fn dropped(&self) -> u64 {
-            self.next
+        fn counted(&self) -> ReadCounts {
+            ReadCounts { bytes: self.next * 10, dropped: self.next, dropped_expiry: 0 }
         }
     }
 
@@ -245,11 +209,7 @@ mod tests {
         fn splits(&self, _: u32) -> Result<Vec<Split>, TransferError> {
             Ok(Vec::new())
         }
-        fn open<'a>(
-            &'a self,
-            _: &'a Split,
-            _: &'a Shape,
-        ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+        fn open<'a>(&'a self, _: &'a Split, _: &'a Shape) -> LocalFuture<'a, Opened<'a>> {
             Box::pin(async {
                 if !self.opens {
                     return Err(TransferError::Damaged("not there".into()));
@@ -266,7 +226,7 @@ mod tests {
     fn read(source: &Three, at_most: usize) -> (Vec<String>, usize, [u64; 2], Result<bool, String>) {
         let split = Split { number: 0, part: Part::Query, bytes: None };
         let (shape, room) = (Shape::new(None, "copy"), Room { records: 1, bytes: 1 });
-        let (mut keys, mut bad, mut counted) = (Vec::new(), Vec::new(), [0; 2]);
+        let (mut keys, mut bad, mut counted) = (Vec::new(), 0, [0; 2]);
         let requests = RequestKinds { kinds: Vec::new(), batch: 1 };
         let writes = Writes { requests, in_flight: 1, durability: Durability::MEMORY };
         let probe = Meter::new(None, writes, 1, std::time::Duration::from_secs(1)).probe(0);
@@ -279,9 +239,10 @@ mod tests {
                 };
                 for _ in 0..at_most {
                     let mut records = Records::new();
-                    let more = poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await;
+                    let more = poll_fn(|cx| reader.poll_read(cx, room, &mut records)).await;
+                    bad += records.bad.len();
                     keys.extend((0..records.len()).filter_map(|at| Some(records.get(at)?.0.to_owned())));
-                    counted = [reader.bytes(), reader.dropped()];
+                    counted = [reader.counted().bytes, reader.counted().dropped];
                     if !matches!(more, Ok(true)) {
                         return Ok(more);
                     }
@@ -289,7 +250,7 @@ mod tests {
                 Ok(Ok(true))
             })
         });
-        (keys, bad.len(), counted, end.unwrap().map_err(|e: TransferError| e.to_string()))
+        (keys, bad, counted, end.unwrap().map_err(|e: TransferError| e.to_string()))
     }
 
     fn damaged(what: &str) -> String {

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read};
 
+use super::Unreadable;
 use super::damage::Damage;
 use super::lines::LONGEST_LINE_BYTES;
 use super::quotes::BOM;
-use super::reader::{Bad, FileRecords, FoundRecord};
+use super::reader::{FileRecords, FoundRecord, read_some};
 use crate::error::TransferError;
 use crate::shape::members::Texts;
 
@@ -48,16 +49,9 @@ impl<R: Read> ArrayRecords<R> {
         self.at = 0;
         let filled = self.buffer.len();
         self.buffer.resize(filled + CHUNK_BYTES, 0);
-        loop {
-            match self.input.read(&mut self.buffer[filled..]) {
-                Ok(read) => {
-                    self.buffer.truncate(filled + read);
-                    return Ok(read > 0);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let read = read_some(&mut self.input, &mut self.buffer[filled..])?;
+        self.buffer.truncate(filled + read);
+        Ok(read > 0)
     }
 
     /// The next byte that is not whitespace, without consuming it.
@@ -158,16 +152,17 @@ impl<R: Read> FileRecords for ArrayRecords<R> {
             Err(error) => return Err(error),
         };
         let element = self.buffer[self.at..self.at + self.taken].trim_ascii_end();
-        let json = std::str::from_utf8(element)
-            .map_err(|e| Bad::of(format!("not UTF-8 from byte {} of the record on", e.valid_up_to() + 1), element));
+        let json = std::str::from_utf8(element).map_err(|e| {
+            Unreadable::of(format!("not UTF-8 from byte {} of the record on", e.valid_up_to() + 1), element)
+        });
         Ok(Some((self.offset + self.at as u64, json)))
     }
 
-    fn told(&mut self, bad: Bad) -> Bad {
+    fn told(&mut self, bad: Unreadable) -> Unreadable {
         // If the element itself is complete, only what should follow it is missing.
         if self.state == ListState::Cut {
             let why = "the file ends in the middle of this record (truncated?)".to_owned();
-            return Bad { why, exact: false, ..bad };
+            return Unreadable { why, exact: false, ..bad };
         }
         bad
     }

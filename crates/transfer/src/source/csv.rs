@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use super::Unreadable;
 use super::damage::Damage;
 use super::quotes::Quotes;
-use super::reader::{Bad, FileRecords, FoundRecord};
+use super::reader::{FileRecords, FoundRecord};
 use crate::columns::{ColumnTypes, Kind, OVERFLOW};
 use crate::error::TransferError;
 use crate::shape::members::{self, ObjectWriter};
@@ -240,14 +241,14 @@ impl<R: Read> FileRecords for CsvRecords<R> {
         let whole = if cut { Err("the file ends in the middle of this row (truncated?)".to_owned()) } else { Ok(()) };
         let made = whole.and_then(|()| self.object());
         let json = made.and_then(|()| std::str::from_utf8(&self.json).map_err(|e| e.to_string()));
-        Ok(Some((at, json.map_err(|why| Bad { why, text: String::new(), exact: false, bytes: None, with_key: None }))))
+        Ok(Some((at, json.map_err(|why| Unreadable::of(why, b"")))))
     }
 
     /// Shows the row as a list of its fields.
-    fn told(&mut self, bad: Bad) -> Bad {
+    fn told(&mut self, bad: Unreadable) -> Unreadable {
         let fields: Vec<_> = self.row.iter().map(String::from_utf8_lossy).collect();
         let exact = fields.iter().all(|field| matches!(field, Cow::Borrowed(_)));
-        Bad { text: serde_json::to_string(&fields).unwrap_or_default(), exact, ..bad }
+        Unreadable { text: serde_json::to_string(&fields).unwrap_or_default(), exact, ..bad }
     }
 }
 

@@ -18,8 +18,8 @@ use super::csv::{CsvRecords, Escapes};
 use super::damage::{Damage, UpToDamage};
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines};
 use super::partitions::Partitions;
-use super::reader::{Bad, FileReading, FileRecords, FoundRecord};
-use super::{Packing, Part, Reader, Snapshot, Source, Split, flaws, tables};
+use super::reader::{FileReading, FileRecords, FoundRecord};
+use super::{Opened, Packing, Part, Snapshot, Source, Split, Unreadable, flaws, tables};
 use crate::columns::ColumnTypes;
 use crate::error::TransferError;
 use crate::format::Format;
@@ -144,7 +144,7 @@ impl FileSource {
     /// first bytes are known.
     fn check_contents(&self) -> Result<(), TransferError> {
         for (number, file) in self.files.iter().enumerate() {
-            if matches!(file.format, Format::Parquet | Format::Arrow) {
+            if file.format.is_typed() {
                 continue;
             }
             let name = self.name(number as u32);
@@ -181,7 +181,7 @@ impl FileSource {
     fn check_headers(&self) -> Result<(), TransferError> {
         let shape = Shape::new(None, "");
         for (number, file) in self.files.iter().enumerate() {
-            if !matches!(file.format, Format::Csv | Format::Tsv) || file.found.place.path().is_none() {
+            if !file.format.is_delimited() || file.found.place.path().is_none() {
                 continue;
             }
             let (number, read) = (number as u32, Arc::default());
@@ -234,7 +234,7 @@ impl FileSource {
         // Standard input has no files.
         let files = (!self.files.is_empty()).then_some(&self.files)?;
         let text = |file: &InputFile| {
-            let dense = file.packing != Packing::Plain || matches!(file.format, Format::Parquet | Format::Arrow);
+            let dense = file.packing != Packing::Plain || file.format.is_typed();
             Some(file.found.bytes?.saturating_mul(if dense { UNPACKED } else { 1 }))
         };
         files.iter().map(text).try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
@@ -354,11 +354,6 @@ impl Source for FileSource {
         self.stream.is_none()
     }
 
-    /// A stream may keep its reader waiting for ever, also when the copy is to stop.
-    fn gives_up(&self) -> bool {
-        self.stream.is_none()
-    }
-
     fn snapshot(&self) -> Snapshot {
         Snapshot::Yes("the copy stops if a file has changed when one of its parts is opened")
     }
@@ -369,11 +364,7 @@ impl Source for FileSource {
         self.split_by(&|_, bytes| bytes.div_ceil(each))
     }
 
-    fn open<'a>(
-        &'a self,
-        split: &'a Split,
-        shape: &'a Shape,
-    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+    fn open<'a>(&'a self, split: &'a Split, shape: &'a Shape) -> LocalFuture<'a, Opened<'a>> {
         Box::pin(async move {
             if let Part::Bytes { file, .. } | Part::File { file } | Part::RowGroup { file, .. } = split.part
                 && self.stream.is_none()
@@ -386,8 +377,7 @@ impl Source for FileSource {
                 Part::File { file } => (file, 0, u64::MAX),
                 Part::RowGroup { file, group } => {
                     let found = &self.files[file as usize].found;
-                    let reading = FileReading { read: Arc::default(), ..self.reading(file, shape) };
-                    return tables::read(self.format(file), found, group, reading);
+                    return tables::read(self.format(file), found, group, self.reading(file, shape));
                 }
                 Part::Keys { .. } | Part::View { .. } | Part::ViewRows { .. } | Part::Walk { .. } | Part::Query => {
                     return Err(TransferError::BadInput("files have no key ranges".into()));
@@ -399,11 +389,7 @@ impl Source for FileSource {
         })
     }
 
-    fn preview<'a>(
-        &'a self,
-        split: &'a Split,
-        shape: &'a Shape,
-    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+    fn preview<'a>(&'a self, split: &'a Split, shape: &'a Shape) -> LocalFuture<'a, Opened<'a>> {
         let Some(stream) = &self.stream else { return self.open(split, shape) };
         Box::pin(async move {
             let read = Arc::new(AtomicU64::new(0));
@@ -418,7 +404,8 @@ impl Source for FileSource {
 
     fn place(&self, split: &Split, origin: Origin) -> String {
         let name = self.name(origin.unit);
-        if let format @ (Format::Parquet | Format::Arrow) = self.format(origin.unit) {
+        let format = self.format(origin.unit);
+        if format.is_typed() {
             return tables::place(format, &name, origin.at);
         }
         match self.line(origin.unit, origin.at) {
@@ -438,7 +425,7 @@ impl FileSource {
         (start, end): (u64, u64),
         read: Arc<AtomicU64>,
         shape: &'a Shape,
-    ) -> Result<Box<dyn Reader + 'a>, TransferError> {
+    ) -> Opened<'a> {
         let (name, reading) = (self.name(file), FileReading { read, ..self.reading(file, shape) });
         if self.format(file) == Format::Arrow {
             return tables::read_stream(input, name, reading);
@@ -554,24 +541,24 @@ struct LineRecords {
 
 impl FileRecords for LineRecords {
     fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError> {
-        let bad = |why, bytes| Err(Bad { exact: false, ..Bad::of(why, bytes) });
+        let bad = |why, bytes| Unreadable { exact: false, ..Unreadable::of(why, bytes) };
         Ok(match self.lines.next().map_err(|error| TransferError::read(&self.name, &error))? {
             None => return self.damage.found().map_or(Ok(None), Err),
             Some((at, Line::Text(text))) => Some((at, Ok(text))),
             Some((at, Line::NotText(bytes, from))) => {
-                Some((at, bad(format!("not UTF-8 from byte {} of the line on", from + 1), bytes)))
+                Some((at, Err(bad(format!("not UTF-8 from byte {} of the line on", from + 1), bytes))))
             }
             Some((at, Line::TooLong(begin))) => {
                 let why = format!("longer than {LONGEST_LINE_BYTES} bytes; only its beginning is shown");
-                Some((at, bad(why, begin)))
+                Some((at, Err(bad(why, begin))))
             }
         })
     }
 
-    fn told(&mut self, bad: Bad) -> Bad {
+    fn told(&mut self, bad: Unreadable) -> Unreadable {
         // The last line has no line break, so an incomplete record there was cut off.
-        if self.lines.is_open() && (self.damage.found().is_some() || bad.why.contains("EOF while parsing")) {
-            return Bad { why: "the file ends in the middle of this record (truncated?)".to_owned(), ..bad };
+        if self.lines.open && (self.damage.found().is_some() || bad.why.contains("EOF while parsing")) {
+            return Unreadable { why: "the file ends in the middle of this record (truncated?)".to_owned(), ..bad };
         }
         bad
     }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use super::reader::read_some;
+
 /// Size of one read.
 const CHUNK_BYTES: usize = 512 << 10;
 /// Longest line accepted as a record, to bound memory.
@@ -34,8 +36,8 @@ pub(crate) struct Lines<R> {
     ended: bool,
     /// Whether to skip the rest of a line that was cut off.
     skips: bool,
-    /// Whether the last returned line has no line break.
-    open: bool,
+    /// Whether the input ended within the last returned line, which then has no line break.
+    pub(super) open: bool,
 }
 
 impl<R: Read> Lines<R> {
@@ -54,11 +56,6 @@ impl<R: Read> Lines<R> {
             skips: start > 0,
             open: false,
         }
-    }
-
-    /// Whether the input ended within the last returned line.
-    pub(crate) fn is_open(&self) -> bool {
-        self.open
     }
 
     /// The next non-blank line and its offset.
@@ -141,15 +138,9 @@ impl<R: Read> Lines<R> {
         if self.buffer.len() < self.filled + CHUNK_BYTES {
             self.buffer.resize((self.filled + CHUNK_BYTES).max(self.buffer.len() * 2), 0);
         }
-        loop {
-            match self.input.read(&mut self.buffer[self.filled..]) {
-                Ok(0) => self.ended = true,
-                Ok(read) => self.filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            }
-            break;
-        }
+        let read = read_some(&mut self.input, &mut self.buffer[self.filled..])?;
+        self.filled += read;
+        self.ended = read == 0;
         self.checked = match simdutf8::compat::from_utf8(&self.buffer[self.checked..self.filled]) {
             Ok(_) => self.filled,
             Err(error) => self.checked + error.valid_up_to(),

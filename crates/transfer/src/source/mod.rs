@@ -125,11 +125,12 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn of(origin: Origin, key: Option<String>, why: String, bytes: &[u8]) -> Self {
+    /// A record with this content, which may not be UTF-8. It has no origin and no key yet.
+    pub(crate) fn of(why: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let exact = matches!(text, Cow::Borrowed(_));
         let bytes = (!exact).then(|| bytes.into());
-        Self { origin, key, why, text: text.into_owned(), exact, key_bytes: None, bytes }
+        Self { origin: Origin::default(), key: None, why, text: text.into_owned(), exact, key_bytes: None, bytes }
     }
 }
 
@@ -154,13 +155,9 @@ pub trait Source: Send + Sync {
         true
     }
 
-    /// Whether another process can read the source again.
+    /// Whether another process can read the source again. If not, it is a stream, which may keep its reader waiting for
+    /// ever, also when the copy is to stop.
     fn reopens(&self) -> bool {
-        true
-    }
-
-    /// Whether a read that waits can be given up, so that a second thread may read.
-    fn gives_up(&self) -> bool {
         true
     }
 
@@ -186,24 +183,19 @@ pub trait Source: Send + Sync {
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError>;
 
     /// Starts to read a split. Must be called on the thread, and inside the runtime, that reads it.
-    fn open<'a>(
-        &'a self,
-        split: &'a Split,
-        shape: &'a Shape,
-    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>>;
+    fn open<'a>(&'a self, split: &'a Split, shape: &'a Shape) -> LocalFuture<'a, Opened<'a>>;
 
     /// Starts to read only the beginning of a split. Opening the split later still gives all its records.
-    fn preview<'a>(
-        &'a self,
-        split: &'a Split,
-        shape: &'a Shape,
-    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+    fn preview<'a>(&'a self, split: &'a Split, shape: &'a Shape) -> LocalFuture<'a, Opened<'a>> {
         self.open(split, shape)
     }
 
     /// The place of a record, for display: `books.jsonl, line 7`.
     fn place(&self, split: &Split, origin: Origin) -> String;
 }
+
+/// The reader of a split.
+pub type Opened<'a> = Result<Box<dyn Reader + 'a>, TransferError>;
 
 /// Whether the records are from one point in time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,32 +232,22 @@ pub fn read_split(
 ) -> Result<(), TransferError> {
     block_on(async {
         let mut reader = source.open(split, shape).await?;
-        read_to_end(&mut *reader, room, |chunk| each(chunk.records, chunk.bad)).await.map(drop)
+        read_to_end(&mut *reader, room, |records, _, _| each(records, &records.bad)).await.map(drop)
     })
 }
 
-/// The result of one read.
-pub(crate) struct Chunk<'a> {
-    pub(crate) records: &'a Records,
-    pub(crate) bad: &'a [Unreadable],
-    /// Whether this is the last chunk.
-    pub(crate) last: bool,
-    /// Bytes read so far.
-    pub(crate) bytes: u64,
-}
-
-/// Reads until the end, or until `each` wants no more chunks. Returns false if `each` stopped.
+/// Reads until the end, or until `each` wants no more records. `each` gets the records of a read, whether it was the last
+/// one, and the bytes read so far. Returns false if `each` stopped.
 pub(crate) async fn read_to_end(
     reader: &mut dyn Reader,
     room: Room,
-    mut each: impl FnMut(Chunk<'_>) -> Result<bool, TransferError>,
+    mut each: impl FnMut(&Records, bool, u64) -> Result<bool, TransferError>,
 ) -> Result<bool, TransferError> {
-    let (mut records, mut bad) = (Records::new(), Vec::new());
+    let mut records = Records::new();
     loop {
         records.clear();
-        bad.clear();
-        let last = !poll_fn(|cx| reader.poll_read(cx, room, &mut records, &mut bad)).await?;
-        let go_on = each(Chunk { records: &records, bad: &bad, last, bytes: reader.bytes() })?;
+        let last = !poll_fn(|cx| reader.poll_read(cx, room, &mut records)).await?;
+        let go_on = each(&records, last, reader.counted().bytes)?;
         if last || !go_on {
             return Ok(go_on);
         }
@@ -275,27 +257,22 @@ pub(crate) async fn read_to_end(
 /// Reads one split.
 pub trait Reader {
     /// Adds records to `into` until it is full or no more are available immediately. `Ready(false)` at the end.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>>;
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: Room, into: &mut Records) -> Poll<Result<bool, TransferError>>;
 
-    /// Bytes read so far, as the source counts them.
-    fn bytes(&self) -> u64;
+    /// What it has counted so far.
+    fn counted(&self) -> ReadCounts;
 
     /// Moves the measured requests since the last call to `into`.
     fn requests(&mut self, _into: &mut Vec<Request>) {}
+}
 
-    /// Documents so far from which a part was dropped, as allowed.
-    fn dropped(&self) -> u64 {
-        0
-    }
-
-    /// Documents so far whose expiry was dropped, as allowed.
-    fn dropped_expiry(&self) -> u64 {
-        0
-    }
+/// What a reader has counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadCounts {
+    /// Bytes read, as the source counts them.
+    pub bytes: u64,
+    /// Documents from which a part was dropped, as allowed.
+    pub dropped: u64,
+    /// Documents whose expiry was dropped, as allowed.
+    pub dropped_expiry: u64,
 }

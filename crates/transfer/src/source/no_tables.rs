@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::reader::FileReading;
-use super::{Packing, Reader};
+use super::{Opened, Packing};
 use crate::error::TransferError;
 use crate::format::Format;
 use crate::place::InspectedFile;
@@ -12,20 +12,11 @@ pub(super) fn groups(_: Format, _: Packing, _: &InspectedFile) -> Result<Option<
     Ok(None)
 }
 
-pub(super) fn read<'a>(
-    format: Format,
-    found: &InspectedFile,
-    _: u32,
-    _: FileReading<'a>,
-) -> Result<Box<dyn Reader + 'a>, TransferError> {
+pub(super) fn read<'a>(format: Format, found: &InspectedFile, _: u32, _: FileReading<'a>) -> Opened<'a> {
     Err(format.absent(&found.place.to_string()))
 }
 
-pub(super) fn read_stream<'a>(
-    _: Box<dyn Read + Send>,
-    name: String,
-    _: FileReading<'a>,
-) -> Result<Box<dyn Reader + 'a>, TransferError> {
+pub(super) fn read_stream<'a>(_: Box<dyn Read + Send>, name: String, _: FileReading<'a>) -> Opened<'a> {
     Err(Format::Arrow.absent(&name))
 }
 

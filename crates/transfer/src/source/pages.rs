@@ -10,7 +10,7 @@ use storebench_engine::store::{AnyStore, BadRow, BatchBuf, LocalFuture, OpKind, 
 use storebench_engine::{Clock, RealClock};
 
 use super::store::TheirExpiry;
-use super::{Reader, Room, Unreadable};
+use super::{ReadCounts, Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::measure;
 use crate::records::{Origin, Records};
@@ -181,7 +181,7 @@ impl<'a> PageReader<'a> {
     }
 
     /// Adds rows of the page to `into`. Returns false if there is no more room.
-    fn hand_out(&mut self, room: Room, into: &mut Records, bad: &mut Vec<Unreadable>) -> bool {
+    fn hand_out(&mut self, room: Room, into: &mut Records) -> bool {
         let PageOptions { maker, strip, unit, keyed, again, expiry, .. } = &mut self.options;
         for row in self.page.rows.bad.drain(..) {
             if *again && !self.seen.insert(hash::of_key(&row.key)) {
@@ -191,15 +191,7 @@ impl<'a> PageReader<'a> {
             self.read += 1;
             let key = Some(row.key).filter(|_| *keyed);
             let key_bytes = row.key_bytes;
-            bad.push(Unreadable {
-                origin,
-                key,
-                why: row.why,
-                text: String::new(),
-                exact: false,
-                key_bytes,
-                bytes: None,
-            });
+            into.bad.push(Unreadable { origin, key, key_bytes, exact: false, ..Unreadable::of(row.why, b"") });
         }
         self.dropped_expiry += std::mem::take(&mut self.page.rows.unheeded_expiry);
         let rows = self.page.rows.rows.as_batch();
@@ -239,7 +231,8 @@ impl<'a> PageReader<'a> {
                     .and_then(|json| maker.text(json, origin, into))
             };
             if let Err(why) = made {
-                bad.push(Unreadable::of(origin, keyed.then(|| key.to_owned()), why, body));
+                let key = keyed.then(|| key.to_owned());
+                into.bad.push(Unreadable { origin, key, ..Unreadable::of(why, body) });
             }
         }
         true
@@ -247,15 +240,9 @@ impl<'a> PageReader<'a> {
 }
 
 impl Reader for PageReader<'_> {
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: Room, into: &mut Records) -> Poll<Result<bool, TransferError>> {
         loop {
-            if !self.hand_out(room, into, bad) {
+            if !self.hand_out(room, into) {
                 return Poll::Ready(Ok(true));
             }
             match self.turn(cx) {
@@ -267,19 +254,11 @@ impl Reader for PageReader<'_> {
         }
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn counted(&self) -> ReadCounts {
+        ReadCounts { bytes: self.bytes, dropped: self.options.strip.dropped, dropped_expiry: self.dropped_expiry }
     }
 
     fn requests(&mut self, into: &mut Vec<measure::Request>) {
         into.append(&mut self.options.measured.borrow_mut());
-    }
-
-    fn dropped(&self) -> u64 {
-        self.options.strip.dropped
-    }
-
-    fn dropped_expiry(&self) -> u64 {
-        self.dropped_expiry
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use memchr::{memchr, memchr_iter};
 
+use super::reader::read_some;
 use crate::error::TransferError;
 
 /// A byte order mark may precede the first field.
@@ -75,11 +76,9 @@ impl<R: Read> Quotes<R> {
         let enough = if self.begun { 1 } else { BOM.len().min(into.len()) };
         let mut filled = 0;
         while filled < enough {
-            match self.input.read(&mut into[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match read_some(&mut self.input, &mut into[filled..])? {
+                0 => break,
+                read => filled += read,
             }
         }
         Ok(filled)

@@ -1,41 +1,29 @@
 //! Reads records from a file of any format.
 
 use std::borrow::Cow;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use super::partitions::Partition;
-use super::{Reader, Room, Unreadable};
+use super::{ReadCounts, Reader, Room, Unreadable};
 use crate::error::TransferError;
 use crate::records::{Origin, Records};
 use crate::shape::Maker;
 
-/// An invalid record.
-pub(super) struct Bad {
-    pub(super) why: String,
-    /// Its content, as far as it is text.
-    pub(super) text: String,
-    /// Whether `text` is the exact and complete content.
-    pub(super) exact: bool,
-    /// The content, if it is not UTF-8.
-    pub(super) bytes: Option<Box<[u8]>>,
-    /// JSON that has the record's key, if the content is not JSON.
-    pub(super) with_key: Option<String>,
-}
-
-impl Bad {
-    /// From bytes that may not be valid UTF-8.
-    pub(super) fn of(why: String, bytes: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(bytes);
-        let exact = matches!(text, std::borrow::Cow::Borrowed(_));
-        let bytes = (!exact).then(|| bytes.into());
-        Self { why, text: text.into_owned(), exact, bytes, with_key: None }
+/// Reads once, again if a signal interrupts it. Returns the number of bytes; 0 at the end.
+pub(super) fn read_some(input: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(into) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 
-/// A record as JSON, and its offset in the file.
-pub(super) type FoundRecord<'t> = (u64, Result<&'t str, Bad>);
+/// A record as JSON, and its offset in the file. An invalid one gets its origin and its key from the reader.
+pub(super) type FoundRecord<'t> = (u64, Result<&'t str, Unreadable>);
 
 /// Iterates over the records of a file.
 pub(super) trait FileRecords {
@@ -43,8 +31,13 @@ pub(super) trait FileRecords {
     fn next(&mut self) -> Result<Option<FoundRecord<'_>>, TransferError>;
 
     /// Adjusts the error for the last returned record, which is invalid.
-    fn told(&mut self, bad: Bad) -> Bad {
+    fn told(&mut self, bad: Unreadable) -> Unreadable {
         bad
+    }
+
+    /// JSON that has the key of an invalid record whose content is not JSON.
+    fn with_key(&self, _bad: &Unreadable) -> Option<String> {
+        None
     }
 
     /// Bytes read so far, if they differ from those read from the file.
@@ -77,13 +70,7 @@ struct FileReader<'a, F> {
 }
 
 impl<F: FileRecords> Reader for FileReader<'_, F> {
-    fn poll_read(
-        &mut self,
-        _: &mut Context<'_>,
-        room: Room,
-        into: &mut Records,
-        bad: &mut Vec<Unreadable>,
-    ) -> Poll<Result<bool, TransferError>> {
+    fn poll_read(&mut self, _: &mut Context<'_>, room: Room, into: &mut Records) -> Poll<Result<bool, TransferError>> {
         while into.has_room(room) {
             let Some((at, record)) = self.records.next()? else { return Poll::Ready(Ok(false)) };
             let origin = Origin { unit: self.reading.file, at };
@@ -94,22 +81,22 @@ impl<F: FileRecords> Reader for FileReader<'_, F> {
                         self.reading.partition.map_or(Cow::Borrowed(json), |partition| partition.added_to(json));
                     match self.reading.maker.text(&whole, origin, into) {
                         Ok(()) => continue,
-                        Err(why) => Bad { why, text: json.to_owned(), exact: true, bytes: None, with_key: None },
+                        Err(why) => Unreadable::of(why, json.as_bytes()),
                     }
                 }
             };
-            let Bad { why, text, exact, bytes, with_key } = self.records.told(refused);
-            let key = with_key.and_then(|json| {
+            let key = self.records.with_key(&refused).and_then(|json| {
                 let mut one = Records::default();
                 self.reading.maker.text(&json, origin, &mut one).ok()?;
                 one.iter().next().map(|(key, ..)| key.to_owned())
             });
-            bad.push(Unreadable { origin, key, why, text, exact, key_bytes: None, bytes });
+            into.bad.push(Unreadable { origin, key, ..self.records.told(refused) });
         }
         Poll::Ready(Ok(true))
     }
 
-    fn bytes(&self) -> u64 {
-        self.records.bytes().unwrap_or_else(|| self.reading.read.load(Ordering::Relaxed))
+    fn counted(&self) -> ReadCounts {
+        let bytes = self.records.bytes().unwrap_or_else(|| self.reading.read.load(Ordering::Relaxed));
+        ReadCounts { bytes, ..ReadCounts::default() }
     }
 }

@@ -82,6 +82,7 @@ impl<'a> Scan<'a> {
     }
 
     async fn next(&mut self, page: &mut Page) -> Result<bool, TransferError> {
+        let source = self.source;
         let Some(whole) = self.walk.page(self.limit) else { return Ok(false) };
         let after = if let Walk::Keys { after, .. } = &self.walk { after.as_deref() } else { None };
         let rows_of = |reply: &OwnedReply| {
@@ -90,7 +91,7 @@ impl<'a> Scan<'a> {
             (first, (rows.len() - first) as u64, rows.total_bytes() as u64)
         };
         let kind = if matches!(self.walk, Walk::View { .. }) { OpKind::View } else { OpKind::Scan };
-        let collection = self.source.options.id();
+        let collection = source.options.id();
         let mut limit = self.limit;
         let (reply, documents, asked) = loop {
             let (documents, asked, failed_with) = (Cell::new(limit), Cell::new(0), Cell::new(None));
@@ -121,9 +122,9 @@ impl<'a> Scan<'a> {
         let rejects = reply.as_reply().rejects.to_vec();
         (page.first, page.rows.rows) = (first, reply.into_rows());
         let rows = page.rows.rows.as_batch();
-        let broken = |why: String| Err(of_store(&*self.source.store, StoreError::Failed(why)));
+        let broken = |why: String| Err(of_store(&*source.store, StoreError::Failed(why)));
         let twins = rows.iter().zip(rows.iter().skip(1)).find(|((one, _), (next, _))| one == next);
-        if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (self.source.theirs, &self.walk, twins) {
+        if let (true, Walk::Keys { .. }, Some(((key, _), _))) = (source.theirs, &self.walk, twins) {
             return broken(format!(
                 "the key `{key}` is in several rows; name a column whose values are unique, or read them with --query"
             ));
@@ -140,12 +141,9 @@ impl<'a> Scan<'a> {
             }
             let key = after.unwrap_or_default().to_owned();
             if self.has(&key).await? {
-                return Err(of_store(
-                    &*self.source.store,
-                    StoreError::Failed(format!(
-                        "{EMPTY_PAGES} pages from the key `{key}` on came back empty, although that document is there, so \
-                         documents would be missed; check for a proxy or cache in between, and use --resume"
-                    )),
+                return broken(format!(
+                    "{EMPTY_PAGES} pages from the key `{key}` on came back empty, although that document is there, so \
+                     documents would be missed; check for a proxy or cache in between, and use --resume"
                 ));
             }
         }
@@ -165,16 +163,14 @@ impl<'a> Scan<'a> {
         }
         if !matches!(self.walk, Walk::Ended) {
             self.limit = (PAGE_BYTES / mean).clamp(1, u64::from(LARGEST_PAGE.min(GROWTH * documents))) as u32;
-            self.source.page.store(self.limit, Ordering::Relaxed);
+            source.page.store(self.limit, Ordering::Relaxed);
         }
         if !rejects.is_empty() {
             page.without(&rejects);
         }
         Ok(true)
     }
-}
 
-impl Scan<'_> {
     /// Whether a document is in the store now.
     async fn has(&mut self, key: &str) -> Result<bool, TransferError> {
         let mut keys = BatchBuf::new();

@@ -13,7 +13,7 @@ use storebench_study::workload::Body;
 
 use super::pages::{Measured, PageOptions, PageReader, Streamed};
 use super::scan::{FIRST_PAGE, LARGEST_PAGE, Scan, Walk};
-use super::{Part, Reader, Snapshot, Source, Split, ViewKeys};
+use super::{Opened, Part, Reader, Snapshot, Source, Split, ViewKeys};
 use crate::error::TransferError;
 use crate::measure::RequestKinds;
 use crate::records::Origin;
@@ -29,7 +29,7 @@ const FROM_COLUMNS: &str = "name the columns with --from-key COLUMN and --from-b
 const SIZES: [u32; 4] = [4, 2, 1, 1];
 
 /// Selects documents of a store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StoreSourceOptions {
     /// Name of the collection. For an existing collection that Storebench did not create, this is the store's own name.
     pub collection: String,
@@ -103,18 +103,7 @@ enum Way {
 impl StoreSourceOptions {
     /// A whole collection that Storebench created.
     pub fn new(collection: impl Into<String>) -> Self {
-        Self {
-            collection: collection.into(),
-            prepared: None,
-            key: None,
-            body: None,
-            view: None,
-            query: None,
-            makes_keys: false,
-            expiry: TheirExpiry::default(),
-            drop_attachments: false,
-            access: Access::default(),
-        }
+        Self { collection: collection.into(), ..Self::default() }
     }
 
     /// The collection's ID in sessions.
@@ -189,8 +178,7 @@ impl StoreSource {
             let (rows, pieces) = (rows.min(u32::MAX.into()), u64::from(parts.max(1)).min(rows.max(1)));
             let at = |piece: u64| (rows * piece / pieces) as u32;
             let end = |piece: u64| Some(at(piece + 1)).filter(|_| piece + 1 < pieces);
-            let part = |piece: u64| Part::ViewRows { start: at(piece), end: end(piece) };
-            return Ok((0..pieces).map(|n| Split { number: n as u32, part: part(n), bytes: None }).collect());
+            return Ok(splits((0..pieces).map(|piece| Part::ViewRows { start: at(piece), end: end(piece) })));
         }
         if !matches!(self.way, Way::Ranges | Way::Pages) {
             return self.splits(parts);
@@ -261,12 +249,16 @@ fn falling(bounds: &[String], workers: u32) -> Vec<String> {
     ends.into_iter().map(|end| bounds[end - 1].clone()).collect()
 }
 
+/// Splits for these parts, in order.
+fn splits(parts: impl Iterator<Item = Part>) -> Vec<Split> {
+    parts.enumerate().map(|(number, part)| Split { number: number as u32, part, bytes: None }).collect()
+}
+
 /// Adjacent key ranges with these bounds.
 fn ranges(bounds: Vec<String>) -> Vec<Split> {
     let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
     let ends = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
-    let parts = starts.zip(ends).map(|(start, end)| Part::Keys { start, end });
-    parts.enumerate().map(|(number, part)| Split { number: number as u32, part, bytes: None }).collect()
+    splits(starts.zip(ends).map(|(start, end)| Part::Keys { start, end }))
 }
 
 fn prepare(store: &dyn AnyStore, options: &StoreSourceOptions, theirs: bool) -> Result<(), StoreError> {
@@ -347,34 +339,22 @@ impl Source for StoreSource {
     }
 
     fn splits(&self, parallel: u32) -> Result<Vec<Split>, TransferError> {
-        let all = |parts: Vec<Part>| {
-            let split = |(number, part)| Split { number: number as u32, part, bytes: None };
-            Ok(parts.into_iter().enumerate().map(split).collect())
-        };
-        match (self.way, &self.options.view) {
-            (Way::Query, _) => return all(vec![Part::Query]),
+        Ok(match (self.way, &self.options.view) {
+            (Way::Query, _) => splits([Part::Query].into_iter()),
             (Way::Walk, _) => {
                 let parts = self.store.parts().map_err(|e| of_store(&*self.store, e))?;
-                return all(parts.into_iter().map(|part| Part::Walk { part }).collect());
+                splits(parts.into_iter().map(|part| Part::Walk { part }))
             }
             (_, Some(view)) => {
                 let keys = view.keys.as_ref().map_or(vec![None], |keys| keys.0.iter().cloned().map(Some).collect());
-                return all(keys.into_iter().map(|key| Part::View { key }).collect());
+                splits(keys.into_iter().map(|key| Part::View { key }))
             }
-            (_, None) => {}
-        }
-        let bounds = match parallel {
-            0 | 1 => Vec::new(),
-            _ => falling(&self.cuts(parallel * SIZES.iter().sum::<u32>())?, parallel),
-        };
-        Ok(ranges(bounds))
+            (_, None) if parallel <= 1 => ranges(Vec::new()),
+            (_, None) => ranges(falling(&self.cuts(parallel * SIZES.iter().sum::<u32>())?, parallel)),
+        })
     }
 
-    fn open<'a>(
-        &'a self,
-        split: &'a Split,
-        shape: &'a Shape,
-    ) -> LocalFuture<'a, Result<Box<dyn Reader + 'a>, TransferError>> {
+    fn open<'a>(&'a self, split: &'a Split, shape: &'a Shape) -> LocalFuture<'a, Opened<'a>> {
         Box::pin(async move {
             let rows = match (&split.part, &self.options.query) {
                 (Part::Query, Some(query)) => Some(Rows::Query(query)),

@@ -9,10 +9,9 @@ use super::{Target, interrupted};
 use crate::error::TransferError;
 use crate::format::Format;
 use crate::place::FileLocation;
-use crate::runtime::block_on;
 use crate::shape::Shape;
 use crate::sink::part_name;
-use crate::source::{Escapes, FileSource, FileSourceOptions, Room, Source, Split, read_to_end};
+use crate::source::{Escapes, FileSource, FileSourceOptions, Room, Source, Split, read_split};
 
 /// Files that a copy wrote.
 pub(crate) struct FileTarget {
@@ -43,29 +42,25 @@ impl Target for FileTarget {
             escapes: Some(Escapes::None),
             ..FileSourceOptions::default()
         };
-        let part = || self.place.join(&part_name(split.number, self.format));
-        let place = if self.folder { part() } else { self.place.clone() };
+        let name = part_name(split.number, self.format);
+        let place = if self.folder { self.place.join(&name) } else { self.place.clone() };
         let source = FileSource::open(&[place], options)?;
-        block_on(async {
-            for split in &source.splits(1)? {
-                let mut reader = source.open(split, &self.shape).await?;
-                let room = Room { records: 10_000, bytes: 1 << 20 };
-                read_to_end(&mut *reader, room, |chunk| {
-                    if stop.asked() {
-                        return Err(interrupted());
-                    }
-                    if let Some(bad) = chunk.bad.first() {
-                        return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
-                    }
-                    for (key, body, _) in chunk.records.iter().filter(|(key, _, _)| wanted(key)) {
-                        found(key, hash::seen(key, body, &[], self.format.keeps_nulls()));
-                    }
-                    Ok(true)
-                })
-                .await?;
-            }
-            Ok(())
-        })
+        let room = Room { records: 10_000, bytes: 1 << 20 };
+        for split in &source.splits(1)? {
+            read_split(&source, split, &self.shape, room, &mut |records, bad| {
+                if stop.asked() {
+                    return Err(interrupted());
+                }
+                if let Some(bad) = bad.first() {
+                    return Err(TransferError::Target(format!("{}: {}", source.place(split, bad.origin), bad.why)));
+                }
+                for (key, body, _) in records.iter().filter(|(key, _, _)| wanted(key)) {
+                    found(key, hash::seen(key, body, &[], self.format.keeps_nulls()));
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(())
     }
 
     fn keeps_each(&self) -> bool {

@@ -45,11 +45,9 @@ pub struct Verification {
     /// the order is known.
     pub written_twice: u64,
     /// Records that are not there, and may have expired. Whether they were there before is unknown.
-    #[serde(default)]
     pub expired: u64,
     /// Values that the target stores in another notation which JSON considers equal, such as `1.0` as `1`, or only the
     /// last of several members with the same name.
-    #[serde(default)]
     pub changed: Vec<Changed>,
     /// Some of the keys that differ.
     pub differing: Vec<Differing>,
@@ -57,7 +55,6 @@ pub struct Verification {
     pub equal: bool,
     /// Parts that were written without keeping sums. Their records were read again from the source, in its current
     /// state.
-    #[serde(default)]
     pub reread: u64,
 }
 

@@ -10,8 +10,7 @@ use super::{hash, in_parallel};
 use crate::copy::CopyRequest;
 use crate::error::TransferError;
 use crate::rejects::Places;
-use crate::runtime::block_on;
-use crate::source::{Split, read_to_end};
+use crate::source::{Split, read_split};
 
 /// Creates missing spools from the source. Returns how many were missing. `rejected` are the rejected records, by split.
 ///
@@ -42,29 +41,22 @@ pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places
     let begun = begun.and_then(|begun| Timestamp::try_from(begun).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
     // Use another name until it is complete: an existing spool counts as complete.
     let mut spool = Spool::begin(&request.folder, split.number)?;
-    block_on(async {
-        let mut reader = match request.source.open(split, request.shape).await {
-            // What came before was copied, and the copy's report names the damage.
-            Err(TransferError::Damaged(_)) => return Ok(()),
-            reader => reader?,
-        };
-        let read = read_to_end(&mut *reader, request.sink.room(), |chunk| {
-            for (position, (key, body, origin)) in chunk.records.iter().enumerate() {
-                let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
-                if rejected.is_empty() || !is_rejected() {
-                    let sent = rewritten(key, body);
-                    let key = &*same.fold(key);
-                    let expiry = chunk.records.mark_of(position).expiry.or(request.sink.expiry());
-                    let seen = hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls);
-                    spool.add(key, seen, expiry.map(|expiry| expiry.gone_from(begun)))?;
-                }
+    let read = read_split(request.source, split, request.shape, request.sink.room(), &mut |records, _| {
+        for (position, (key, body, origin)) in records.iter().enumerate() {
+            let is_rejected = || rejected.contains(&(request.source.place(split, origin), key.to_owned()));
+            if rejected.is_empty() || !is_rejected() {
+                let sent = rewritten(key, body);
+                let key = &*same.fold(key);
+                let expiry = records.mark_of(position).expiry.or(request.sink.expiry());
+                let seen = hash::seen(key, sent.as_deref().unwrap_or(body), &own, nulls);
+                spool.add(key, seen, expiry.map(|expiry| expiry.gone_from(begun)))?;
             }
-            Ok(true)
-        });
-        match read.await {
-            Ok(_) | Err(TransferError::Damaged(_)) => Ok(()),
-            Err(error) => Err(error),
         }
-    })?;
-    spool.end()
+        Ok(true)
+    });
+    match read {
+        // What came before the damage was copied, and the copy's report names it.
+        Ok(()) | Err(TransferError::Damaged(_)) => spool.end(),
+        Err(error) => Err(error),
+    }
 }

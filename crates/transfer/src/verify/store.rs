@@ -39,7 +39,7 @@ impl Target for StoreTarget {
     ) -> Result<(), TransferError> {
         let mut spooled = Spooled::open(folder, split.number)?;
         let read = async {
-            let mut asker = self.asker().await?;
+            let mut asker = Asker::open(&*self.store, self.access).await?;
             let mut keys = BatchBuf::new();
             let mut more = true;
             while more {
@@ -70,7 +70,7 @@ impl StoreTarget {
     pub(crate) fn missing(&self, wanted: &[&str]) -> Result<Vec<String>, TransferError> {
         let mut missing = Vec::new();
         block_on(async {
-            let mut asker = self.asker().await?;
+            let mut asker = Asker::open(&*self.store, self.access).await?;
             for part in wanted.chunks(BATCH) {
                 let mut keys = BatchBuf::new();
                 part.iter().for_each(|key| keys.push(key, b""));
@@ -83,10 +83,6 @@ impl StoreTarget {
             }
             Ok(missing)
         })
-    }
-
-    async fn asker(&self) -> Result<Asker<'_>, TransferError> {
-        Asker::open(&*self.store, self.access).await
     }
 
     async fn look(

@@ -8,7 +8,7 @@ use super::*;
 
 fn source(port: u16, manner: &str) -> Result<FileSource, TransferError> {
     let url = format!("http://127.0.0.1:{port}/{manner}/x.jsonl?token=verysecret");
-    FileSource::open(&FileLocation::find(&url, &ACCESS)?, FileSourceOptions::default())
+    FileSource::open(&FileLocation::find_counted(&url, &ACCESS)?.0, FileSourceOptions::default())
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn what_is_not_there_and_what_needs_ranges_is_refused() {
     let Err(TransferError::BadInput(text)) = source(port, "nothing") else { panic!("found") };
     assert!(text.contains("not found") && !text.contains("verysecret"), "{text}");
     let url = format!("http://127.0.0.1:{port}/chunked/x.parquet");
-    let places = FileLocation::find(&url, &ACCESS).unwrap();
+    let places = FileLocation::find_counted(&url, &ACCESS).unwrap().0;
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
     let error = source.splits(1).unwrap_err();
     assert!(error.to_string().contains("does not support range requests"), "{error}");
@@ -78,7 +78,7 @@ fn parquet_is_read_by_ranges() {
     });
     lab.copy(&input, &sink.unwrap()).unwrap();
     let port = serve(std::fs::read(lab.path("a.parquet")).unwrap()).unwrap();
-    let places = FileLocation::find(&format!("http://127.0.0.1:{port}/ranges/a.parquet"), &ACCESS).unwrap();
+    let places = FileLocation::find_counted(&format!("http://127.0.0.1:{port}/ranges/a.parquet"), &ACCESS).unwrap().0;
     let store = memory();
     let source = FileSource::open(&places, FileSourceOptions::default()).unwrap();
     Lab::new().copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();

@@ -35,7 +35,7 @@ impl Bucket {
     }
 
     pub(super) fn source(&self, key: &str) -> Result<FileSource, TransferError> {
-        FileSource::open(&FileLocation::find(&self.url(key), &ACCESS)?, FileSourceOptions::default())
+        FileSource::open(&FileLocation::find_counted(&self.url(key), &ACCESS)?.0, FileSourceOptions::default())
     }
 
     fn sink(&self, lab: &Lab, key: &str, format: Format, columns: Columns) -> Result<FileSink, TransferError> {
@@ -119,7 +119,7 @@ fn tables_are_read_and_written() {
     assert_eq!(std::fs::read_to_string(bucket.s3.file("box", "a.csv")).unwrap(), "_id,n\na,1\nb,2\n");
     let store = memory();
     let types = "n=integer".parse().unwrap();
-    let places = FileLocation::find(&bucket.url("a.csv"), &ACCESS).unwrap();
+    let places = FileLocation::find_counted(&bucket.url("a.csv"), &ACCESS).unwrap().0;
     let source = FileSource::open(&places, FileSourceOptions { types, ..Default::default() }).unwrap();
     Lab::new().copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!(contents(&store), sorted(text));

@@ -14,6 +14,16 @@ const ALL: [Popularity; 6] = [
     Popularity::WorkingSet { keys: 0.2, operations: 0.8 },
 ];
 
+impl Ownership {
+    /// Whether this worker may draw `index`.
+    fn owns(self, index: u64) -> bool {
+        match self {
+            Self::Independent => true,
+            Self::Disjoint { worker, workers } => index % workers.max(1) == worker,
+        }
+    }
+}
+
 fn disjoint(worker: u64, workers: u64) -> Ownership {
     Ownership::Disjoint { worker, workers }
 }

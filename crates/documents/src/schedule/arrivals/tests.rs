@@ -8,7 +8,7 @@ use crate::keys::fit::{chi_square_z, even, kolmogorov_smirnov};
 const S: u64 = 1_000_000_000;
 
 fn constant(rate: &Rate, worker: u64, workers: u64) -> Arrivals {
-    Arrivals::new(rate, Arrival::Constant, worker, workers, 1).unwrap()
+    Arrivals::new(rate, ArrivalSpec::Constant, worker, workers, 1).unwrap()
 }
 
 /// The scheduled starts up to and including `until_ns`.
@@ -22,7 +22,7 @@ fn scheduled_starts(mut arrivals: Arrivals, until_ns: u64) -> Vec<u64> {
 }
 
 /// The scheduled starts of all workers together, in order.
-fn union(rate: &Rate, arrival: Arrival, workers: u64, until_ns: u64) -> Vec<u64> {
+fn union(rate: &Rate, arrival: ArrivalSpec, workers: u64, until_ns: u64) -> Vec<u64> {
     let of = |worker| scheduled_starts(Arrivals::new(rate, arrival, worker, workers, 7).unwrap(), until_ns);
     let mut all: Vec<u64> = (0..workers).flat_map(of).collect();
     all.sort_unstable();
@@ -77,7 +77,7 @@ proptest! {
     fn scheduled_by_agrees_with_the_times(
         which in 0..4usize, poisson: bool, workers in 1u64..5, worker in 0u64..5, passed in 0usize..3_000, t in 0..4 * S,
     ) {
-        let arrival = if poisson { Arrival::Poisson } else { Arrival::Constant };
+        let arrival = if poisson { ArrivalSpec::Poisson } else { ArrivalSpec::Constant };
         let fresh = Arrivals::new(&rates()[which], arrival, worker % workers, workers, 3).unwrap();
         let times = scheduled_starts(fresh.clone(), 4 * S);
         let mut arrivals = fresh;
@@ -102,9 +102,9 @@ proptest! {
 #[test]
 fn workers_together_are_the_one_process() {
     for rate in rates() {
-        let one = union(&rate, Arrival::Constant, 1, 4 * S);
+        let one = union(&rate, ArrivalSpec::Constant, 1, 4 * S);
         for workers in [2, 3, 8] {
-            assert_eq!(union(&rate, Arrival::Constant, workers, 4 * S), one, "{rate:?}");
+            assert_eq!(union(&rate, ArrivalSpec::Constant, workers, 4 * S), one, "{rate:?}");
         }
         let expected = rate.expected(4 * S);
         assert!((one.len() as f64 - expected).abs() <= 1.0, "{rate:?}: {} for {expected}", one.len());
@@ -117,7 +117,7 @@ fn pauses_hold_no_operation() {
     let times = scheduled_starts(constant(&rate, 0, 1), u64::MAX - 1);
     let quarters: Vec<f64> = times.iter().map(|&ns| ns as f64 / S as f64).collect();
     assert_eq!(quarters, [1.0, 1.25, 1.5, 1.75, 3.0, 3.5]);
-    let mut random = union(&rate, Arrival::Poisson, 50, u64::MAX - 1);
+    let mut random = union(&rate, ArrivalSpec::Poisson, 50, u64::MAX - 1);
     random.retain(|ns| !matches!(ns / S, 1 | 3));
     assert!(random.is_empty(), "{random:?}");
     let ended = constant(&rate, 6, 7);
@@ -126,11 +126,13 @@ fn pauses_hold_no_operation() {
 
 #[test]
 fn slow_rates_come_to_an_end_without_overflow() {
-    for (per_s, arrival) in [(1e-12, Arrival::Constant), (1e-300, Arrival::Constant), (1e-300, Arrival::Poisson)] {
+    for (per_s, arrival) in
+        [(1e-12, ArrivalSpec::Constant), (1e-300, ArrivalSpec::Constant), (1e-300, ArrivalSpec::Poisson)]
+    {
         let mut arrivals = Arrivals::new(&Rate::Constant(per_s), arrival, 0, 3, 1).unwrap();
         (0..10).for_each(|_| arrivals.advance());
         assert_eq!(arrivals.peek_ns(), u64::MAX);
-        assert_eq!(arrivals.scheduled_by(u64::MAX), u64::from(arrival == Arrival::Constant));
+        assert_eq!(arrivals.scheduled_by(u64::MAX), u64::from(arrival == ArrivalSpec::Constant));
     }
     let tiny = Rate::Constant(f64::from_bits(1));
     assert_eq!(constant(&tiny, 1, 2).peek_ns(), u64::MAX);
@@ -140,7 +142,7 @@ fn slow_rates_come_to_an_end_without_overflow() {
 fn poisson_gaps_are_exponential() {
     for workers in [1, 4] {
         let rate = 10_000.0;
-        let times = union(&Rate::Constant(rate), Arrival::Poisson, workers, 10 * S);
+        let times = union(&Rate::Constant(rate), ArrivalSpec::Poisson, workers, 10 * S);
         let mut gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let ks = kolmogorov_smirnov(&mut gaps, |ns| 1.0 - (-ns * rate / 1e9).exp());
         assert!(ks < 1.95, "{workers} workers: {ks}");
@@ -155,7 +157,9 @@ fn poisson_follows_a_changing_rate() {
         // 400 runs of different seeds, 1 of 3 workers each; cells of a tenth of a second.
         let mut counts = vec![0; 40];
         for seed in 0..400 {
-            for ns in scheduled_starts(Arrivals::new(&rate, Arrival::Poisson, seed % 3, 3, seed).unwrap(), 4 * S - 1) {
+            for ns in
+                scheduled_starts(Arrivals::new(&rate, ArrivalSpec::Poisson, seed % 3, 3, seed).unwrap(), 4 * S - 1)
+            {
                 counts[(ns * 40 / (4 * S)) as usize] += 1;
             }
         }
@@ -171,7 +175,7 @@ fn poisson_follows_a_changing_rate() {
 #[test]
 fn poisson_streams_are_independent_of_each_other_and_of_keys() {
     let rate = Rate::Constant(1_000.0);
-    let first = |worker, seed| Arrivals::new(&rate, Arrival::Poisson, worker, 4, seed).unwrap().peek_ns();
+    let first = |worker, seed| Arrivals::new(&rate, ArrivalSpec::Poisson, worker, 4, seed).unwrap().peek_ns();
     assert_eq!(first(2, 9), first(2, 9));
     assert_ne!(first(2, 9), first(3, 9));
     assert_ne!(first(2, 9), first(2, 10));
@@ -181,8 +185,8 @@ fn poisson_streams_are_independent_of_each_other_and_of_keys() {
     // Half of the gaps of each worker are above the median, independently of the other worker.
     let mut pairs = [0u64; 4];
     let (mut left, mut right) = (
-        Arrivals::new(&rate, Arrival::Poisson, 0, 2, 5).unwrap(),
-        Arrivals::new(&rate, Arrival::Poisson, 1, 2, 5).unwrap(),
+        Arrivals::new(&rate, ArrivalSpec::Poisson, 0, 2, 5).unwrap(),
+        Arrivals::new(&rate, ArrivalSpec::Poisson, 1, 2, 5).unwrap(),
     );
     let median_ns = 2e6 * std::f64::consts::LN_2;
     let long = |arrivals: &mut Arrivals| {
@@ -199,7 +203,7 @@ fn poisson_streams_are_independent_of_each_other_and_of_keys() {
 #[test]
 fn impossible_schedules_are_refused() {
     let new = |per_s, worker, workers| {
-        Arrivals::new(&Rate::Constant(per_s), Arrival::Constant, worker, workers, 1).map(|_| ())
+        Arrivals::new(&Rate::Constant(per_s), ArrivalSpec::Constant, worker, workers, 1).map(|_| ())
     };
     assert_eq!(new(1.0, 2, 2), Err(ScheduleError::Worker { worker: 2, workers: 2 }));
     assert_eq!(new(1.0, 0, 0), Err(ScheduleError::Worker { worker: 0, workers: 0 }));

@@ -215,7 +215,8 @@ fn judge<E: InFolder>(names: Names, mut record: Option<Record>) -> (FoundDatabas
         [one] => Some(format!("{what} with `{one}`")),
         [first, rest @ ..] => Some(format!("{what} with `{first}` and {} more", rest.len())),
     };
-    let users = record.as_ref().is_some_and(|record| record.tables.has_users());
+    let has_users = |record: &Record| record.tables.collections.iter().any(|marked| marked.owner().is_user());
+    let users = record.as_ref().is_some_and(has_users);
     let database = sign && !record.as_ref().is_some_and(|record| record.emptying);
     if let Some(record) = record.as_mut().filter(|_| made && !database && !users) {
         // The process was killed while it created or removed the database: what is left holds no data.
@@ -250,21 +251,15 @@ fn hold<E: InFolder>(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io_error(path, "open this folder", &error)),
     };
-    lock_file(path, &lock)?;
+    // Some network file systems cannot lock folders. There the engine's own lock has to do.
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        return Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display())));
+    }
     let (now, record) = look::<E>(path)?;
     // The path may lead to another folder by now.
     let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     let same = lock.metadata().map(here).ok() == std::fs::metadata(path).map(here).ok();
     Ok((same && found.is_still(&now)).then_some((lock, now, record)))
-}
-
-/// Locks the folder, or the engine's lock file in it, for as long as the file is open.
-fn lock_file(path: &Path, file: &File) -> Result<(), StoreError> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(StoreError::Unreachable(format!("{}: {IN_USE}", path.display()))),
-        // Some network file systems cannot lock folders. There the engine's own lock has to do.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
-    }
 }
 
 /// Removes everything that the engine created in the folder except its lock, and returns that lock, which is held. The

@@ -114,7 +114,11 @@ impl Entries {
         if indexes.is_empty() {
             return Ok(());
         }
-        pick(&indexes.fields, document, &mut self.values).map_err(|e| {
+        self.values.clear();
+        self.values.resize(indexes.fields.len(), None);
+        let mut reader = serde_json::Deserializer::from_slice(document);
+        let picked = Pick { fields: &indexes.fields, values: &mut self.values }.deserialize(&mut reader);
+        picked.and_then(|()| reader.end()).map_err(|e| {
             OpError::new(
                 ErrorKind::Refused,
                 format!("the document cannot be indexed because it is not a JSON object: {e}"),
@@ -144,15 +148,6 @@ impl Entries {
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         (begin < end).then(|| &self.bytes[begin..end])
     }
-}
-
-/// Takes some top-level fields out of a JSON object.
-fn pick(fields: &[String], document: &[u8], values: &mut Vec<Option<Value>>) -> Result<(), serde_json::Error> {
-    values.clear();
-    values.resize(fields.len(), None);
-    let mut reader = serde_json::Deserializer::from_slice(document);
-    Pick { fields, values }.deserialize(&mut reader)?;
-    reader.end()
 }
 
 /// Appends an encoded scalar; returns false for objects and lists.

@@ -18,11 +18,6 @@ pub struct Marker {
     pub indexes: Vec<String>,
 }
 
-/// The name of an index's table.
-fn index_table(collection: &str, fields: &[String]) -> String {
-    format!("{collection}#{}", fields.join("."))
-}
-
 /// Whether a table holds an index of this collection.
 pub(super) fn is_index_of(table: &str, collection: &str) -> bool {
     table.strip_prefix(collection).is_some_and(|rest| rest.starts_with('#'))
@@ -30,7 +25,7 @@ pub(super) fn is_index_of(table: &str, collection: &str) -> bool {
 
 /// The tables of a collection's indexes.
 pub(super) fn index_tables(collection: &CollectionLayout) -> impl Iterator<Item = String> + '_ {
-    collection.indexes.iter().map(|fields| index_table(&collection.name, fields))
+    collection.indexes.iter().map(|fields| format!("{}#{}", collection.name, fields.join(".")))
 }
 
 impl Marker {
@@ -47,11 +42,6 @@ impl Marker {
     pub fn rows(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let collections = self.collections.iter().map(|c| (format!("collection {}", c.name), c.mark.clone()));
         collections.chain(self.indexes.iter().map(|name| (format!("index {name}"), String::new())))
-    }
-
-    /// Whether a collection holds the user's data.
-    pub fn has_users(&self) -> bool {
-        self.collections.iter().any(|marked| marked.owner().is_user())
     }
 
     /// Whether the record names a table.

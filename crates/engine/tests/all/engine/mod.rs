@@ -15,8 +15,8 @@ use storebench_engine::measure::{PartialCause, PhaseRecord};
 use storebench_engine::store::{
     AnyStore, BulkWrite, Capabilities, CollectionId, CollectionLayout, Completions, Description, Durability, ErrorKind,
     FutureSession, Layout, MemorySession, MemoryStore, Namespace, Op, OpError, OpKind, OwnedReply, PhaseStart, Prepare,
-    ReadConsistency, Reply, Request, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions, Store,
-    StoreError, Support, Token,
+    ReadConsistency, Reply, Request, Respond, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions,
+    Store, StoreError, Support, Token,
 };
 use storebench_engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
 use storebench_study::workload::Study;
@@ -54,7 +54,7 @@ impl Lab {
         let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
         let study = Study::parse(STUDY, Path::new("engine.toml"), &overrides).unwrap();
         let dir = std::env::temp_dir();
-        let options = CatalogOptions { seed: 7, scale: 1.0, base_dir: &dir, scratch_dir: &dir, frozen: None };
+        let options = CatalogOptions { seed: 7, scale: 1.0, base_dir: &dir, scratch_dir: &dir };
         let catalog = Arc::new(Catalog::compile(&study.collections, &options).unwrap());
         Self { study, catalog, clock: RealClock::new(), stop: Arc::new(Stop::new()), written: Default::default() }
     }
@@ -472,10 +472,29 @@ impl Futures {
     }
 }
 
+struct FuturesClient {
+    silent: bool,
+    socket: Socket,
+}
+
+impl Respond for FuturesClient {
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>;
+
+    fn respond(&mut self, _: &Request<'_>) -> Self::Future {
+        let (silent, socket) = (self.silent, self.socket.clone());
+        Box::pin(async move {
+            let _socket = socket;
+            tokio::task::yield_now().await;
+            if silent {
+                std::future::pending::<()>().await;
+            }
+            Ok(OwnedReply::documents(1))
+        })
+    }
+}
+
 impl Store for Futures {
-    type Session = FutureSession<
-        Box<dyn FnMut(&Request<'_>) -> std::pin::Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>>,
-    >;
+    type Session = FutureSession<FuturesClient>;
     fn describe(&self) -> Description {
         Description { scheme: "futures", url: "futures:".into(), version: "0".into() }
     }
@@ -492,18 +511,8 @@ impl Store for Futures {
         Ok(())
     }
     async fn open(&self, _: &SessionOptions) -> Result<Self::Session, StoreError> {
-        let (silent, pool) = (self.silent, Socket(Arc::clone(&self.dropped_outside)));
-        Ok(FutureSession::new(Box::new(move |_: &Request<'_>| {
-            let socket = pool.clone();
-            Box::pin(async move {
-                let _socket = socket;
-                tokio::task::yield_now().await;
-                if silent {
-                    std::future::pending::<()>().await;
-                }
-                Ok(OwnedReply::documents(1))
-            })
-        })))
+        let socket = Socket(Arc::clone(&self.dropped_outside));
+        Ok(FutureSession::new(FuturesClient { silent: self.silent, socket }))
     }
     fn remove(&self) -> Result<(), StoreError> {
         Ok(())

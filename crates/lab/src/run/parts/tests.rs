@@ -45,7 +45,7 @@ fn study(text: &str) -> Study {
 
 fn request(text: &str, stores: &[(&str, Arc<dyn AnyStore>)], out: &Path, part: Option<PartRequest>) -> RunRequest {
     let study = study(text);
-    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new(".")).unwrap();
     let stores = stores.iter().map(|(name, store)| ((*name).to_owned(), Arc::clone(store)));
     RunRequest {
         name: "books".into(),
@@ -97,7 +97,7 @@ fn soon() -> u64 {
 
 /// The merged run, and its folder.
 fn together(out: &Path) -> (RunResult, PathBuf) {
-    merge(&[out.to_owned()], &out.join("merged"), None).unwrap()
+    merge(&[out.to_owned()], &out.join("merged")).unwrap()
 }
 
 fn operations(result: &RunResult, phase: &str) -> u64 {
@@ -358,7 +358,7 @@ fn what_is_not_the_parts_of_one_run_is_refused() {
         (vec![empty.path().to_owned()], "no part of a run is here"),
         (vec![PathBuf::from("/no/such/folder")], "cannot be read"),
     ] {
-        let error = merge(&folders, &out, None).unwrap_err().to_string();
+        let error = merge(&folders, &out).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
     assert!(!out.exists(), "nothing is written");
@@ -465,7 +465,7 @@ fn what_needs_one_process_is_refused() {
 fn phases_of_known_length_follow_by_themselves() {
     let text = STUDY.replace("operations = 4000", "duration = \"2s\"\ndrain = \"1s\"");
     let study = study(&text);
-    let documents = compile_documents(&study, 1.0, Path::new("."), None).unwrap();
+    let documents = compile_documents(&study, 1.0, Path::new(".")).unwrap();
     let can = memory().capabilities();
     let plans: Vec<ResolvedPhase> =
         study.phases.iter().map(|p| ResolvedPhase::of(&study, p, &documents.catalog, &can).unwrap()).collect();

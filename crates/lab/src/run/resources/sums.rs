@@ -168,7 +168,7 @@ fn store(used: &UseSamples, before: ProcessUse, after: ProcessUse, done: PhaseWo
     let memory = if after.pss_bytes > 0 { after.pss_bytes } else { after.rss_bytes };
     StoreUseResult {
         whose: used.whose,
-        cpu_s: Some(all),
+        cpu_s: all,
         cpu_user_s: user,
         cpu_system_s: system,
         cpu_us_per_op: ratio(all * 1e6, done.operations as f64),
@@ -204,64 +204,54 @@ fn host(used: &UseSamples, before: &HostUse, after: &HostUse, span_ns: u64) -> H
     }
 }
 
-type OfProcesses = (&'static str, fn(&ProcessUse) -> u64);
-const OF_PROCESSES: [OfProcesses; 16] = [
-    ("store.cpu_ns_total", |p| p.cpu_ns),
-    ("store.cpu_user_ns_total", |p| p.user_ns),
-    ("store.cpu_system_ns_total", |p| p.system_ns),
-    ("store.rss_bytes", |p| p.rss_bytes),
-    ("store.pss_bytes", |p| p.pss_bytes),
-    ("store.read_bytes_total", |p| p.read_bytes),
-    ("store.write_bytes_total", |p| p.write_bytes),
-    ("store.read_calls_total", |p| p.read_calls),
-    ("store.write_calls_total", |p| p.write_calls),
-    ("store.minor_faults_total", |p| p.minor_faults),
-    ("store.major_faults_total", |p| p.major_faults),
-    ("store.waits_total", |p| p.waits),
-    ("store.preemptions_total", |p| p.preemptions),
-    ("store.processes", |p| p.processes),
-    ("store.threads", |p| p.threads),
-    ("store.open_files", |p| p.open_files),
-];
-
-type OfHost = (&'static str, fn(&HostUse) -> u64);
-const OF_HOST: [OfHost; 8] = [
-    ("host.cpu_busy_ns_total", |h| h.busy_ns),
-    ("host.cpu_all_ns_total", |h| h.all_ns),
-    ("host.disk_wait_ns_total", |h| h.disk_wait_ns),
-    ("host.stolen_ns_total", |h| h.stolen_ns),
-    ("host.available_bytes", |h| h.available_bytes),
-    ("host.cpu_pressure_ns_total", |h| h.cpu_pressure_ns),
-    ("host.memory_pressure_ns_total", |h| h.memory_pressure_ns),
-    ("host.disk_pressure_ns_total", |h| h.disk_pressure_ns),
-];
-
-type OfFolder = (&'static str, fn(&FolderUse) -> u64);
-const OF_FOLDER: [OfFolder; 3] =
-    [("folder.disk_bytes", |f| f.disk_bytes), ("folder.file_bytes", |f| f.file_bytes), ("folder.files", |f| f.files)];
-
-type OfDisk = (&'static str, fn(&BlockUse) -> u64);
-const OF_DISK: [OfDisk; 3] = [
-    ("disk.read_bytes_total", |d| d.read_bytes),
-    ("disk.write_bytes_total", |d| d.write_bytes),
-    ("disk.flushes_total", |d| d.flushes),
-];
-
-type OfNetwork = (&'static str, fn(&NetworkUse) -> u64);
-const OF_NETWORK: [OfNetwork; 3] = [
-    ("network.received_bytes_total", |n| n.in_bytes),
-    ("network.sent_bytes_total", |n| n.out_bytes),
-    ("network.local_bytes_total", |n| n.lo_out_bytes),
-];
-
 impl UseSample {
     /// All figures by name. Names of counters end in `_total`.
     fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> + use<'_> {
-        let store = self.store.iter().flat_map(|of| OF_PROCESSES.map(|(name, pick)| (name, pick(of))));
-        let folder = self.folder.iter().flat_map(|of| OF_FOLDER.map(|(name, pick)| (name, pick(of))));
-        let host = OF_HOST.map(|(name, pick)| (name, pick(&self.host)));
-        let disk = self.disk.iter().flat_map(|of| OF_DISK.map(|(name, pick)| (name, pick(of))));
-        let network = OF_NETWORK.map(|(name, pick)| (name, pick(&self.network)));
+        let store = self.store.iter().flat_map(|of| {
+            [
+                ("store.cpu_ns_total", of.cpu_ns),
+                ("store.cpu_user_ns_total", of.user_ns),
+                ("store.cpu_system_ns_total", of.system_ns),
+                ("store.rss_bytes", of.rss_bytes),
+                ("store.pss_bytes", of.pss_bytes),
+                ("store.read_bytes_total", of.read_bytes),
+                ("store.write_bytes_total", of.write_bytes),
+                ("store.read_calls_total", of.read_calls),
+                ("store.write_calls_total", of.write_calls),
+                ("store.minor_faults_total", of.minor_faults),
+                ("store.major_faults_total", of.major_faults),
+                ("store.waits_total", of.waits),
+                ("store.preemptions_total", of.preemptions),
+                ("store.processes", of.processes),
+                ("store.threads", of.threads),
+                ("store.open_files", of.open_files),
+            ]
+        });
+        let host = [
+            ("host.cpu_busy_ns_total", self.host.busy_ns),
+            ("host.cpu_all_ns_total", self.host.all_ns),
+            ("host.disk_wait_ns_total", self.host.disk_wait_ns),
+            ("host.stolen_ns_total", self.host.stolen_ns),
+            ("host.available_bytes", self.host.available_bytes),
+            ("host.cpu_pressure_ns_total", self.host.cpu_pressure_ns),
+            ("host.memory_pressure_ns_total", self.host.memory_pressure_ns),
+            ("host.disk_pressure_ns_total", self.host.disk_pressure_ns),
+        ];
+        let folder = self.folder.iter().flat_map(|of| {
+            [("folder.disk_bytes", of.disk_bytes), ("folder.file_bytes", of.file_bytes), ("folder.files", of.files)]
+        });
+        let disk = self.disk.iter().flat_map(|of| {
+            [
+                ("disk.read_bytes_total", of.read_bytes),
+                ("disk.write_bytes_total", of.write_bytes),
+                ("disk.flushes_total", of.flushes),
+            ]
+        });
+        let network = [
+            ("network.received_bytes_total", self.network.in_bytes),
+            ("network.sent_bytes_total", self.network.out_bytes),
+            ("network.local_bytes_total", self.network.lo_out_bytes),
+        ];
         let all = store.chain(host).chain(folder).chain(disk).chain(network);
         all.map(|(name, value)| (name, value as f64))
     }
@@ -311,10 +301,7 @@ mod tests {
         let found = gather(&used, done).unwrap();
         assert_eq!((found.span_ns, found.samples, found.cost_s), (4_000_000_000, 3, 0.001));
         let store = found.store.unwrap();
-        assert_eq!(
-            (store.cpu_s, store.cpu_user_s, store.cpu_us_per_op),
-            (Some(2.000_000_004), 2.0, Some(2_000.000_004))
-        );
+        assert_eq!((store.cpu_s, store.cpu_user_s, store.cpu_us_per_op), (2.000_000_004, 2.0, Some(2_000.000_004)));
         assert_eq!(store.write_bytes, 4_000);
         assert_eq!((store.rss_max_bytes, store.memory_per_document_bytes), (5_000, Some(250.0)));
         assert_eq!((found.host.cpu_busy_share, found.host.disk_pressure_share), (0.25, 0.5));

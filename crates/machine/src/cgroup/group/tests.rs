@@ -6,6 +6,23 @@ use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 
+impl Cgroup {
+    /// Moves a process into the group.
+    fn add(&self, pid: Pid) -> io::Result<()> {
+        self.places.iter().try_for_each(|place| fs::write(place.folder.join("cgroup.procs"), pid.number.to_string()))
+    }
+
+    /// The numbers of its current processes.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.places.first().map(|place| processes(&place.folder)).unwrap_or_default()
+    }
+
+    /// How many of its processes were killed because it ran out of memory.
+    fn oom_kills(&self) -> u64 {
+        self.look().oom_kills
+    }
+}
+
 fn spawn(group: &Cgroup, script: &str) -> Child {
     Command::new("sh").args(["-c", &format!("{}{script}", group.enter_command())]).spawn().unwrap()
 }
@@ -23,7 +40,7 @@ fn a_command_is_inside_from_its_beginning_and_ends_with_the_group() {
     if !groups() {
         return;
     }
-    let group = Cgroup::begin("s", Limits { memory_bytes: Some(64 * MIB), ..Limits::default() }, None).unwrap();
+    let group = Cgroup::begin(Limits { memory_bytes: Some(64 * MIB), ..Limits::default() }, None).unwrap();
     let mut child = spawn(&group, "{ sleep 600 & exec sleep 600; }");
     wait_until("the child of the command is inside", || group.processes().len() == 2);
     assert!(group.processes().contains(&child.id()));
@@ -43,7 +60,7 @@ fn what_takes_more_memory_than_its_limit_is_killed_and_counted() {
         return;
     }
     let limits = Limits { memory_bytes: Some(24 * MIB), ..Limits::default() };
-    let mut group = Cgroup::begin("s", limits, None).unwrap();
+    let mut group = Cgroup::begin(limits, None).unwrap();
     assert_eq!(group.look().oom_kills, 0);
     let fill = "exec dd if=/dev/zero of=/dev/null bs=64M count=1";
     assert!(!run(&group, fill).status.success());
@@ -67,7 +84,7 @@ fn memory_in_use_cannot_be_limited_away() {
     if !groups() {
         return;
     }
-    let mut group = Cgroup::begin("s", Limits::default(), None).unwrap();
+    let mut group = Cgroup::begin(Limits::default(), None).unwrap();
     // A shell variable that holds 64 MiB; the shell then waits to be killed.
     let mut child = spawn(&group, "x=$(head -c 67108864 /dev/zero | tr '\\0' x); sleep 600");
     // The pipe and `tr` take some memory, too, for a while.
@@ -87,7 +104,7 @@ fn a_share_of_a_processor_has_it_wait() {
     if !groups() {
         return;
     }
-    let mut group = Cgroup::begin("s", Limits { cpus: Some(0.1), ..Limits::default() }, None).unwrap();
+    let mut group = Cgroup::begin(Limits { cpus: Some(0.1), ..Limits::default() }, None).unwrap();
     let mut child = spawn(&group, "while :; do :; done");
     wait_until("it had to wait", || group.look().throttled_ns > 0);
     group.set(Limits::default()).unwrap();
@@ -108,7 +125,7 @@ fn a_slow_disk_takes_at_least_its_time_and_is_fast_again() {
         return;
     }
     let folder = tempfile::tempdir_in(build_folder()).unwrap();
-    let mut group = Cgroup::begin("s", Limits::default(), Some(folder.path())).unwrap();
+    let mut group = Cgroup::begin(Limits::default(), Some(folder.path())).unwrap();
     let write = format!("exec dd if=/dev/zero of={}/it bs=256k count=4 oflag=direct", folder.path().display());
     let read = format!("exec dd if={}/it of=/dev/null bs=256k iflag=direct", folder.path().display());
     let took = |group: &Cgroup, script: &str| {
@@ -143,8 +160,7 @@ fn limits_that_cannot_be_are_refused() {
     assert!(refused(Limits { cpus: Some(f64::NAN), ..Limits::default() }).contains("`cpus`"));
     assert!(refused(Limits { memory_bytes: Some(0), ..Limits::default() }).contains("`memory_bytes`"));
     assert!(refused(Limits { read_bytes_per_s: Some(0), ..Limits::default() }).contains("pause"));
-    let nothing =
-        Cgroup::begin_in(&[], "s", Limits { read_bytes_per_s: Some(1), ..Limits::default() }, None).unwrap_err();
+    let nothing = Cgroup::begin_in(&[], Limits { read_bytes_per_s: Some(1), ..Limits::default() }, None).unwrap_err();
     assert!(nothing.to_string().contains("`io` (`blkio` in version 1)"), "{nothing}");
 }
 
@@ -201,7 +217,7 @@ fn version_2_makes_a_group_beside_and_writes_its_files() {
     let imitation = Imitation::new("cpu io memory");
     let limits = Limits { cpus: Some(1.5), memory_bytes: Some(1000), read_bytes_per_s: Some(7), ..Limits::default() };
     let device = Some(Ok(Device { major: 8, minor: 0 }));
-    let mut group = Cgroup::begin_in(std::slice::from_ref(&imitation.tree), "s", limits, device).unwrap();
+    let mut group = Cgroup::begin_in(std::slice::from_ref(&imitation.tree), limits, device).unwrap();
     let [folder] = <[PathBuf; 1]>::try_from(group.folders()).unwrap();
     assert_eq!(folder.parent(), Some(imitation.slice().as_path()), "the scope is full of processes");
     assert_eq!(fs::read_to_string(imitation.slice().join("cgroup.subtree_control")).unwrap(), "+io");
@@ -251,7 +267,7 @@ fn version_2() -> Option<Hierarchy> {
 #[test]
 fn version_2_holds_processes_and_ends_with_them() {
     let Some(tree) = version_2() else { return };
-    let mut group = Cgroup::begin_in(std::slice::from_ref(&tree), "s", Limits::default(), None).unwrap();
+    let mut group = Cgroup::begin_in(std::slice::from_ref(&tree), Limits::default(), None).unwrap();
     let [folder] = <[PathBuf; 1]>::try_from(group.folders()).unwrap();
     assert!(is_of(&folder, std::process::id()), "{folder:?}");
     let mut child = spawn(&group, "{ sleep 600 & exec sleep 600; }");
@@ -286,13 +302,13 @@ fn version_2_says_which_controller_is_not_given() {
     let trees = std::slice::from_ref(&imitation.tree);
     let limits = Limits { write_bytes_per_s: Some(7), ..Limits::default() };
     let device = || Some(Ok(Device { major: 8, minor: 0 }));
-    let missing = Cgroup::begin_in(trees, "s", limits, device()).unwrap_err();
+    let missing = Cgroup::begin_in(trees, limits, device()).unwrap_err();
     assert!(
         matches!(&missing, LimitProblem::Missing { what: "the disk", why } if why.contains("`io` is not delegated"))
     );
     assert!(missing.to_string().contains("Delegate=cpu memory io"), "{missing}");
     // Delegated controllers work. Missing ones are reported only when they are needed.
-    let mut group = Cgroup::begin_in(trees, "s", Limits { cpus: Some(1.0), ..Limits::default() }, device()).unwrap();
+    let mut group = Cgroup::begin_in(trees, Limits { cpus: Some(1.0), ..Limits::default() }, device()).unwrap();
     assert!(matches!(group.set(limits), Err(LimitProblem::Missing { what: "the disk", .. })));
 }
 
@@ -307,7 +323,7 @@ fn version_1_writes_its_files_in_an_order_that_the_kernel_takes() {
     };
     let device = Some(Ok(Device { major: 8, minor: 0 }));
     let limits = Limits { cpus: Some(0.25), ..Limits::default() };
-    let mut group = Cgroup::begin_in(std::slice::from_ref(&tree), "s", limits, device).unwrap();
+    let mut group = Cgroup::begin_in(std::slice::from_ref(&tree), limits, device).unwrap();
     let folder = group.folders().remove(0);
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!((read("cpu.cfs_period_us"), read("cpu.cfs_quota_us")), ("100000".into(), "25000".into()));
@@ -327,7 +343,7 @@ fn only_own_groups_are_cleared_up() {
     if !groups() {
         return;
     }
-    let group = Cgroup::begin("s", Limits::default(), None).unwrap();
+    let group = Cgroup::begin(Limits::default(), None).unwrap();
     let own = std::process::id();
     let folder = group.folders().remove(0);
     let inside = folder.join("other");

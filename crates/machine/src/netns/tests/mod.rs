@@ -21,6 +21,29 @@ const LONG: Duration = Duration::from_secs(60);
 /// Timeout for what should not happen.
 const SHORT: Duration = Duration::from_millis(150);
 
+impl Network {
+    /// The names of its nodes, in order.
+    fn names(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// The address of this machine in the network, which nodes see as the clients' address.
+    fn client_address(&self) -> IpAddr {
+        self.end_address(0).into()
+    }
+
+    /// A command line for `sh -c` that runs this line in a node, whatever it contains; `None` for an unknown node.
+    fn command(&self, name: &str, line: &str) -> Option<String> {
+        let enter = self.enter_command(name)?;
+        Some(format!("{enter}sh -c '{}'", line.replace('\'', r"'\''")))
+    }
+
+    /// Whether anything is cut.
+    fn is_partitioned(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+}
+
 /// A network, and a folder for leases and other files.
 struct TestNetwork {
     // Dropped first.

@@ -16,6 +16,22 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use super::*;
 use crate::testing::here;
 
+/// What was done so far.
+struct PowerCutUse {
+    written: u64,
+    /// Of files and folders.
+    syncs: u64,
+    /// Bytes in pages that were changed and not synced. A power cut would lose them now.
+    unsynced: u64,
+}
+
+impl PowerCut {
+    fn used(&self) -> PowerCutUse {
+        let tree = &lock(&self.shared).tree;
+        PowerCutUse { written: tree.written, syncs: tree.syncs, unsynced: tree.unsynced() }
+    }
+}
+
 /// A mounted file system in its own folder.
 struct TestMount {
     fs: PowerCut,

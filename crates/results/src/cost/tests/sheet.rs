@@ -177,15 +177,6 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_sheet_of_no_file_is_checked_by_its_keys() {
-    let mut wrong = sheet(SHEET);
-    wrong.nodes["small"].per_hour = f64::NAN;
-    let message = wrong.validate("run.json").unwrap_err().to_string();
-    assert_eq!(message, "run.json: nodes.small.per_hour: invalid price NaN; write 0 or more");
-    assert!(sheet(SHEET).validate("run.json").is_ok());
-}
-
-#[test]
 fn a_configuration_runs_on_what_fits_it_best() {
     let mut sheet = sheet(SHEET);
     let on = |sheet: &PriceSheet, store: &str, configuration: &str| {

@@ -2,9 +2,8 @@
 
 use crate::HistoryResult;
 use crate::human::plural;
-use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::validity::guarantee::{allowed, broken_promises};
-use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
     Check::new("broken-consistency", "workers saw what the promised consistency excludes", &[Looks::Phase(look)])

@@ -6,8 +6,7 @@ use super::send_delay::LEAST_NS;
 use crate::configurations::Configuration;
 use crate::human::{duration, percent};
 use crate::own_delay::{self, OWN, SHOWN};
-use crate::validity::check::{Check, Configurations, Finding, Looks, Scene, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Scene, Severity, above, some};
 use crate::{ClientUse, OwnDelay};
 
 pub(super) const CHECK: Check = Check::new(
@@ -55,14 +54,6 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     Some(found)
 }
 
-fn severity(value: f64, (caution, invalid): (f64, f64)) -> Severity {
-    match value {
-        _ if value > invalid => Severity::Invalid,
-        _ if value > caution => Severity::Caution,
-        _ => Severity::Pass,
-    }
-}
-
 fn embedded(scene: &Scene<'_>) -> Option<Finding> {
     let client = &scene.phase.client;
     let (own, all) = (client.cpu_us_per_op?, client.process_cpu_us_per_op.filter(|us| *us > 0.0)?);
@@ -75,12 +66,11 @@ fn embedded(scene: &Scene<'_>) -> Option<Finding> {
         duration(own * 1e3),
         duration(all * 1e3)
     );
-    let threshold = format!("caution above {}, invalid above {}", percent(EMBEDDED.0), percent(EMBEDDED.1));
+    let (mut found, threshold) = above(share, EMBEDDED);
     if scene.scheme() == "null" {
         let advice = "null measures the client itself: these figures are the client's, not a store's";
         return Some(Finding::new(Severity::Note, observed, threshold, advice).weighing(share));
     }
-    let mut found = severity(share, EMBEDDED);
     let advice = if client.busiest_worker_share < MOSTLY_WAITING {
         found = found.min(Severity::Note);
         "workers mostly waited, so the client was not the bottleneck; keep this share in mind when you read CPU time per operation"
@@ -95,15 +85,10 @@ fn embedded(scene: &Scene<'_>) -> Option<Finding> {
 
 fn separate(client: &ClientUse) -> Option<Finding> {
     let share = client.busiest_worker_share;
-    Some(
-        Finding::new(
-            severity(share, BUSY),
-            format!("the busiest worker was busy {} of the time", percent(share)),
-            format!("caution above {}, invalid above {}", percent(BUSY.0), percent(BUSY.1)),
-            "raise `workers`, or use a machine with more or faster cores: the store had not reached its limit",
-        )
-        .weighing(share),
-    )
+    let (severity, threshold) = above(share, BUSY);
+    let observed = format!("the busiest worker was busy {} of the time", percent(share));
+    let advice = "raise `workers`, or use a machine with more or faster cores: the store had not reached its limit";
+    Some(Finding::new(severity, observed, threshold, advice).weighing(share))
 }
 
 /// The shares of percentiles that are above a tenth, with what they are shares of.
@@ -193,7 +178,7 @@ fn means<'a>(configuration: &Configuration<'a>) -> Vec<(&'a str, &'static str, O
     let mut sums: IndexMap<(&str, &'static str), (Own, u32)> = IndexMap::new();
     let phases = configuration.whole().flat_map(|trial| &trial.phases);
     for phase in phases.filter(|phase| !phase.loads && !phase.warm_up && phase.tasks.is_none()) {
-        let shares = own_delay::of_phase(phase);
+        let shares = own_delay::own_delay(&phase.all, &phase.client);
         let times = phase.all.response_ns.unwrap_or(phase.all.service_ns);
         for ((at, pick), time) in SHOWN.iter().zip([times.p50, times.p99]) {
             if let Some((share, time)) = pick(&shares).zip(time) {
@@ -221,7 +206,7 @@ fn withheld(scene: &Scene<'_>) -> Option<Finding> {
     let wanted = ((client.worker_cpu_s + client.run_queue_s) / wall_s).min(cores) * wall_s;
     let share = if wanted > 0.0 { (1.0 - got / wanted).max(0.0) } else { 0.0 };
     let most = if queued_share(client) > MOSTLY_QUEUED { Severity::Invalid } else { Severity::Caution };
-    let found = severity(share, WITHHELD).min(most);
+    let found = above(share, WITHHELD).0.min(most);
     (found > Severity::Pass).then(|| {
         Finding::new(
             found,

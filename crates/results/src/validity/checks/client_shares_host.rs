@@ -1,8 +1,7 @@
 //! `client-shares-host`: do client and store compete for one machine?
 
 use crate::environment::{host_of, is_loopback};
-use crate::validity::check::{Check, Finding, Looks};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Severity};
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =

@@ -1,7 +1,6 @@
 //! `closed-loop-latency`: was latency measured in a closed loop, where a slow store gets less load?
 
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("closed-loop-latency", "response time is not known", &[Looks::Phase(look)]);
 

@@ -2,8 +2,7 @@
 
 use crate::StoreAfter;
 use crate::human::{digits, duration};
-use crate::validity::check::{Check, Finding, Looks, Scene, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity, some};
 
 pub(super) const CHECK: Check =
     Check::new("compaction-pending", "the store had work left to do", &[Looks::Phase(look)]);

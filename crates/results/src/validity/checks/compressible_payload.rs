@@ -1,8 +1,7 @@
 //! `compressible-payload`: do documents compress further than real ones?
 
 use crate::human::percent;
-use crate::validity::check::{Check, Configurations, Finding, Looks};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("compressible-payload", "the documents compress unusually well", &[Looks::Configurations(look)]);
@@ -35,27 +34,22 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             }
             let small = found.page_zstd3 < COMPRESSED;
             let repeats = found.long_zstd.is_some_and(|long| long < found.page_zstd3 - REPEATS);
-            Some(match (c.own, small || repeats) {
-                (true, _) => Finding::new(
-                    Severity::Note,
-                    format!("{observed}; these are your own documents"),
-                    threshold.clone(),
-                    "compare only with runs on the same file",
-                ),
-                (false, true) if !small => Finding::new(
+            if c.own {
+                observed += "; these are your own documents";
+            }
+            let (severity, advice) = match () {
+                () if c.own => (Severity::Note, "compare only with runs on the same file"),
+                () if small => (
                     Severity::Caution,
-                    observed,
-                    threshold.clone(),
-                    "text repeats between documents, which favours stores that compress large blocks: set `compress_to` (0.4 is common for JSON), or use your own documents with `from`",
-                ),
-                (false, true) => Finding::new(
-                    Severity::Caution,
-                    observed,
-                    threshold.clone(),
                     "this favours stores that compress: set `compress_to` (0.4 is common for JSON), or use your own documents with `from`",
                 ),
-                (false, false) => Finding::new(Severity::Pass, observed, threshold.clone(), ""),
-            })
+                () if repeats => (
+                    Severity::Caution,
+                    "text repeats between documents, which favours stores that compress large blocks: set `compress_to` (0.4 is common for JSON), or use your own documents with `from`",
+                ),
+                () => (Severity::Pass, ""),
+            };
+            Some(Finding::new(severity, observed, threshold.clone(), advice))
         })
         .collect()
 }

@@ -1,11 +1,9 @@
 //! `control-differs`: does a configuration differ from itself?
 
-use crate::configurations::controlled;
+use crate::configurations::control_ratios;
 use crate::human::{percent, ratio};
-use crate::series::Series;
 use crate::sweep::PRACTICAL;
-use crate::validity::check::{Check, Configurations, Finding, Looks, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, some};
 
 pub(super) const CHECK: Check =
     Check::new("control-differs", "a configuration differs from itself", &[Looks::Configurations(look)])
@@ -16,15 +14,10 @@ const MEASURES: [&str; 4] = [".response.p99", ".throughput", ".documents", ".rat
 
 /// Whether the control differs from the configuration that it repeats: by more than chance, and by more than matters.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
-    let result = configurations.result;
-    let Some((first, control)) = controlled(result) else { return Vec::new() };
-    let of = |trials: &crate::configurations::Configuration<'_>| Series::of(trials.counted(), |_| Vec::new());
-    let (first_series, control_series) = (of(&first), of(&control));
-    let figures = first_series.iter().filter(|(name, _)| MEASURES.iter().any(|measure| name.ends_with(measure)));
-    let ratios: Vec<(&String, crate::stats::Uncertain)> =
-        figures.filter_map(|(name, of_first)| Some((name, control_series.get(name)?.ratio_to(of_first)?))).collect();
+    let Some((first, mut ratios)) = control_ratios(configurations.result) else { return Vec::new() };
+    ratios.retain(|name, _| MEASURES.iter().any(|measure| name.ends_with(measure)));
     let together = ratios.len().max(1);
-    let estimates = ratios.into_iter().map(|(name, found)| (name, found.estimate(together)));
+    let estimates = ratios.iter().map(|(name, found)| (name, found.estimate(together)));
     // Without an interval, nothing shows whether they differ.
     let estimates: Vec<_> = estimates.filter(|(_, of)| of.low.is_some()).collect();
     if estimates.is_empty() {
@@ -39,16 +32,12 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     );
     if differs.is_empty() {
         let all: Vec<String> = estimates.iter().map(told).collect();
-        return vec![Finding::new(
-            Severity::Pass,
-            format!("{} and its control do not differ: {}", first.name, some(&all)),
-            threshold,
-            "",
-        )];
+        let observed = format!("{first} and its control do not differ: {}", some(&all));
+        return vec![Finding::new(Severity::Pass, observed, threshold, "")];
     }
     vec![Finding::new(
         Severity::Caution,
-        format!("{} and its control, which is the same, differ: {}", first.name, some(&differs)),
+        format!("{first} and its control, which is the same, differ: {}", some(&differs)),
         threshold,
         "something other than the configuration changes the figures: what ran before, where its data lies, or a neighbour; differences of this size between configurations mean nothing",
     )]

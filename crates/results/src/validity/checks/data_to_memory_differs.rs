@@ -1,10 +1,8 @@
 //! `data-to-memory-differs`: is the data-to-memory ratio the one that the study's finding needs?
 
-use crate::configurations::configuration_of;
 use crate::human::{bytes, digits};
-use crate::validity::check::{Check, Finding, Looks};
+use crate::validity::check::{Check, Finding, Looks, Severity};
 use crate::validity::memory::{documents_bytes, is_here, memory_bytes, scale_for};
-use crate::validity::model::Severity;
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =
@@ -18,7 +16,7 @@ pub(super) const FACTOR: f64 = 2.0;
 fn look(result: &RunResult, trial: &TrialResult) -> Option<Finding> {
     let asked = result.run.study["data_to_memory"].as_f64().filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
     let memory = memory_bytes(result).filter(|_| is_here(trial))?;
-    let made = result.documents.iter().filter(|c| c.is_of(configuration_of(trial)));
+    let made = result.documents.iter().filter(|c| c.is_of(trial.configuration.as_str()));
     let documents: f64 = made.filter_map(|c| documents_bytes(result, trial, &c.collection)).sum();
     if documents <= 0.0 {
         return None;

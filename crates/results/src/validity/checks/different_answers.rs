@@ -1,8 +1,7 @@
 //! `different-answers`: do stores answer the same queries alike?
 
 use crate::same_answers::{Compared, compared, different_answers};
-use crate::validity::check::{Check, Configurations, Finding, Looks, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, some};
 
 pub(super) const CHECK: Check =
     Check::new("different-answers", "stores answer differently", &[Looks::Configurations(look)]).for_the_answer();

@@ -7,8 +7,7 @@ use indexmap::IndexMap;
 use super::noisy_rounds::judged;
 use crate::human::percent;
 use crate::stats::{LEAST_ROUNDS, trend};
-use crate::validity::check::{Check, Configurations, Finding, Looks, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, some};
 
 pub(super) const CHECK: Check =
     Check::new("drifting-rounds", "figures rise or fall over the rounds", &[Looks::Configurations(look)]);

@@ -1,8 +1,8 @@
 //! `errors`: did operations fail?
 
-use crate::human::{count, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::OpResult;
+use crate::human::{count, percent, plural};
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("errors", "operations failed", &[Looks::Phase(look)]);
 
@@ -19,20 +19,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         ));
     }
     let failed: f64 = scene.phase.ops.values().map(|op| op.errors as f64).sum();
-    let hopeless: Vec<&str> = scene
-        .phase
-        .ops
-        .iter()
-        .filter(|(_, op)| op.count > 0 && op.errors >= op.count)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let unfinished: Vec<&str> = scene
-        .phase
-        .ops
-        .iter()
-        .filter(|(_, op)| op.count == 0 && op.unfinished > 0)
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let named = |is: fn(&OpResult) -> bool| -> Vec<&str> {
+        scene.phase.ops.iter().filter(|(_, op)| is(op)).map(|(name, _)| name.as_str()).collect()
+    };
+    let hopeless = named(|op| op.count > 0 && op.errors >= op.count);
+    let unfinished = named(|op| op.count == 0 && op.unfinished > 0);
     let broken = scene.phase.faults.iter().any(|fault| fault.began_ns.is_some());
     let severity = match () {
         () if !hopeless.is_empty() => Severity::Invalid,
@@ -52,8 +43,8 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         observed += &format!("; no {} was answered", unfinished.join(" and no "));
     }
     if scene.phase.unknown_outcomes > 0 {
-        let n = scene.phase.unknown_outcomes;
-        observed += &format!("; {} write{} may or may not have been done", count(n), if n == 1 { "" } else { "s" });
+        let writes = plural(scene.phase.unknown_outcomes, "write");
+        observed += &format!("; {writes} may or may not have been done");
     }
     if let Some(message) = scene.phase.messages.iter().max_by_key(|m| m.count) {
         observed += &format!("; most often: {}", message.message);

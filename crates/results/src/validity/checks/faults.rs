@@ -3,8 +3,7 @@
 use storebench_study::workload::FaultKind;
 
 use crate::human::{bytes, count, duration, plural};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::{FaultResult, RestartedResult};
 
 pub(super) const CHECK: Check =

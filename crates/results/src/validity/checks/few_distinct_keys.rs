@@ -1,8 +1,7 @@
 //! `few-distinct-keys`: were the same few keys used again and again?
 
 use crate::human::count;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("few-distinct-keys", "few distinct keys were used", &[Looks::Phase(look)]);
 

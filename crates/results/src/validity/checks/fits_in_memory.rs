@@ -5,9 +5,8 @@ use storebench_study::op_kind::OpKind;
 
 use crate::OpResult;
 use crate::human::{bytes, digits, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::validity::memory::{documents_bytes, is_here, memory_bytes, scale_for};
-use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("fits-in-memory", "the documents fit in memory", &[Looks::Phase(look)]);
 
@@ -35,16 +34,18 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     }
     let from_disk = from_disk(scene).filter(|share| *share < FROM_DISK);
     let fits = documents < FITS * memory;
+    let threshold = format!(
+        "note below {} of the memory; caution above that when less than {} of the documents that were read came from the disk",
+        percent(FITS),
+        percent(FROM_DISK)
+    );
+    let observed = format!("documents of {} in a memory of {}", bytes(documents), bytes(memory));
     if let Some(share) = from_disk.filter(|_| !fits) {
+        let share = percent(share);
         return Some(Finding::new(
             Severity::Caution,
-            format!(
-                "documents of {} in a memory of {}, but at most {} of the documents that were read came from the disk",
-                bytes(documents),
-                bytes(memory),
-                percent(share)
-            ),
-            threshold(),
+            format!("{observed}, but at most {share} of the documents that were read came from the disk"),
+            threshold,
             "few documents are read often, and those are in memory: use a flatter `popularity` to measure the disk, or state that a hot set is intended",
         ));
     }
@@ -59,20 +60,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
             "reads came from memory: measure the disk with --scale {scale} or more, or state that the documents fit in memory"
         )
     };
-    Some(Finding::new(
-        severity,
-        format!("documents of {} in a memory of {}", bytes(documents), bytes(memory)),
-        threshold(),
-        advice,
-    ))
-}
-
-fn threshold() -> String {
-    format!(
-        "note below {} of the memory; caution above that when less than {} of the documents that were read came from the disk",
-        percent(FITS),
-        percent(FROM_DISK)
-    )
+    Some(Finding::new(severity, observed, threshold, advice))
 }
 
 fn returns_contents(op: &OpResult) -> bool {

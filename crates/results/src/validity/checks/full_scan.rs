@@ -1,7 +1,6 @@
 //! `full-scan`: does a query read a whole collection?
 
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::{OpResult, QueryPlanResult};
 use storebench_study::op_kind::OpKind;
 

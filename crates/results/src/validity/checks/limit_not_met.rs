@@ -2,8 +2,7 @@
 
 use crate::LimitResult;
 use crate::human::{duration, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("limit-not-met", "limits were not met", &[Looks::Phase(look)]);
 

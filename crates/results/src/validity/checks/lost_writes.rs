@@ -3,9 +3,8 @@
 use storebench_engine::measure::LedgerReport;
 
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::validity::guarantee::{forbidden, ledger_allowed, lost_writes, unread as in_words};
-use crate::validity::model::Severity;
 
 pub(super) const LOST: Check =
     Check::new("lost-writes", "acknowledged writes were lost, or reads missed them", &[Looks::Phase(lost)])

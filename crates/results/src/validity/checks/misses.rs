@@ -1,9 +1,8 @@
 //! `misses`: did operations find nothing where documents should have been?
 
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::validity::lost::{loaded_and_gone, removes as removed};
-use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check = Check::new("misses", "documents were not found", &[Looks::Phase(look)]);
 

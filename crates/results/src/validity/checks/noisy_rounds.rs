@@ -8,8 +8,7 @@ use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
 use crate::stats::{CONFIDENCE, Observed, mean_of_runs, mean_of_trials, outlying};
 use crate::times;
-use crate::validity::check::{Check, Configurations, Finding, Looks, some, worst_of};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, some, worst_of};
 
 pub(super) const CHECK: Check = Check::new("noisy-rounds", "rounds differ widely", &[Looks::Configurations(look)]);
 
@@ -62,13 +61,9 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
             let shown = figure.relative_half_width().map_or_else(String::new, percent);
             let observed = if half > EVEN {
                 let by_value = |a: &&(u32, f64), b: &&(u32, f64)| a.1.total_cmp(&b.1);
-                let end = |found: Option<&(u32, f64)>| {
-                    found.map_or_else(String::new, |(trial, value)| {
-                        format!("{} in trial {trial}", (judged.text)(*value))
-                    })
-                };
-                let (low, high) = (judged.values.iter().min_by(by_value), judged.values.iter().max_by(by_value));
-                format!("{place}: {}, {}", end(low), end(high))
+                let ends = [judged.values.iter().min_by(by_value), judged.values.iter().max_by(by_value)];
+                let told = |(trial, value): &(u32, f64)| format!("{} in trial {trial}", (judged.text)(*value));
+                format!("{place}: {}", ends.into_iter().flatten().map(told).collect::<Vec<_>>().join(", "))
             } else {
                 format!(
                     "{place}: {} ± {shown} over {} trials (± {} for independent ones)",

@@ -2,8 +2,7 @@
 
 use crate::human::{duration, percent, rate};
 use crate::stats::{CHANGE, STALLED, SeriesEvent, SeriesEventKind};
-use crate::validity::check::{Check, Finding, Looks, Scene, some};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity, some};
 use crate::{PhaseResult, RateResult};
 
 pub(super) const CHECK: Check = Check::new("not-steady", "performance changed during the phase", &[Looks::Phase(look)]);

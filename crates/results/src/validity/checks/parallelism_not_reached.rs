@@ -2,8 +2,7 @@
 
 use crate::TasksResult;
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("parallelism-not-reached", "fewer tasks ran than requested", &[Looks::Phase(look)]).for_the_answer();

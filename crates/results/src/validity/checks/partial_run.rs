@@ -1,7 +1,6 @@
 //! `partial-run`: did a phase or a trial end early?
 
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =

@@ -1,8 +1,7 @@
 //! `parts-apart`: did the parts of a run send at the same time?
 
 use crate::human::{duration, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity, above};
 
 pub(super) const CHECK: Check = Check::new("parts-apart", "the parts did not run together", &[Looks::Phase(look)]);
 
@@ -21,12 +20,7 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
     // Clock errors can hide a difference between starts, so add them.
     let apart_ns = last.began_after_ns as f64 + error_ns.unwrap_or(0.0);
     let share = apart_ns / scene.phase.elapsed_ns.max(1) as f64;
-    let mut severity = match share {
-        _ if apart_ns <= TOGETHER_NS => Severity::Pass,
-        share if share > APART.1 => Severity::Invalid,
-        share if share > APART.0 => Severity::Caution,
-        _ => Severity::Pass,
-    };
+    let mut severity = if apart_ns <= TOGETHER_NS { Severity::Pass } else { above(share, APART).0 };
     let told = duration(last.began_after_ns as f64);
     let mut observed = format!("the parts began within {told}; part {} was the last", last.part);
     if severity > Severity::Pass {

@@ -2,8 +2,7 @@
 
 use crate::environment::is_loopback;
 use crate::human::plural;
-use crate::validity::check::{Check, Configurations, Finding, Looks};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity};
 use crate::{RunResult, TrialResult};
 
 pub(super) const CHECK: Check =

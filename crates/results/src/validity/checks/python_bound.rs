@@ -1,9 +1,8 @@
 //! `python-bound`: was it the Python code of a store that was measured?
 
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Finding, Looks, Scene};
+use crate::validity::check::{Check, Finding, Looks, Scene, above};
 use crate::validity::checks::client_saturated::BUSY;
-use crate::validity::model::Severity;
 
 pub(super) const CHECK: Check =
     Check::new("python-bound", "the Python code of the store was the bottleneck", &[Looks::Phase(look)]);
@@ -24,15 +23,11 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let share = busy / samples;
-    let found = match share {
-        _ if share > BUSY.1 => Severity::Invalid,
-        _ if share > BUSY.0 => Severity::Caution,
-        _ => Severity::Pass,
-    };
+    let (severity, threshold) = above(share, BUSY);
     Some(Finding::new(
-        found,
+        severity,
         format!("Python's lock (GIL) was held in {} of {} samples", percent(share), count(samples as u64)),
-        format!("caution above {}, invalid above {}", percent(BUSY.0), percent(BUSY.1)),
+        threshold,
         "the store may be faster: lower the rate, move work out of Python, or measure the store through its own driver",
     ))
 }

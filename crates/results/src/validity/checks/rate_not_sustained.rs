@@ -2,8 +2,7 @@
 
 use crate::human::{count, duration, percent, rate};
 use crate::in_flight::{FULL, carried_at_most};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("rate-not-sustained", "the rate was not sustained", &[Looks::Phase(look)]);
 

@@ -2,8 +2,7 @@
 
 use crate::human::{duration, percent, rate};
 use crate::in_flight::FULL;
-use crate::validity::check::{Check, Finding, Looks};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Severity};
 use crate::{ProbeResult, RunResult, SearchResult, TrialResult};
 
 pub(super) const CHECK: Check =

@@ -4,8 +4,7 @@ use crate::Percentiles;
 use crate::human::{duration, percent};
 use crate::own_delay::{self, OWN, Percentile, SHOWN};
 use crate::times::of_answers;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("send-delay", "the client sent late", &[Looks::Phase(look)]).of_each_client();

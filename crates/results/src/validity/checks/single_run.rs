@@ -1,9 +1,8 @@
 //! `single-run`: are there enough trials to see a spread?
 
 use crate::configurations::Configuration;
-use crate::human::count;
-use crate::validity::check::{Check, Configurations, Finding, Looks};
-use crate::validity::model::Severity;
+use crate::human::plural;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity};
 
 pub(super) const CHECK: Check = Check::new("single-run", "it was measured once", &[Looks::Configurations(look)]);
 
@@ -15,7 +14,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     let of = if configurations.configurations.len() > 1 { " of the configuration with the fewest" } else { "" };
     vec![Finding::new(
         severity,
-        format!("{} trial{}{of} completed", count(fewest), if fewest == 1 { "" } else { "s" }),
+        format!("{}{of} completed", plural(fewest, "trial")),
         "note below 3 trials that completed",
         if fewest == 2 {
             "two say almost nothing about variation: set `repeats` to 3 or more before you call a difference real"

@@ -2,8 +2,7 @@
 
 use crate::human::percent;
 use crate::own_delay::OWN;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("stolen-time", "the virtual machine was short of CPU", &[Looks::Phase(look)]);

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use crate::environment::{Disk, SYNC_TOO_FAST_NS};
 use crate::human::duration;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("sync-costs-nothing", "a sync does not reach a disk", &[Looks::Phase(look)]).for_the_answer();

@@ -4,8 +4,7 @@ use crate::human::{count, duration, percent};
 use crate::in_flight::FULL;
 use crate::own_delay::OWN;
 use crate::times::of_answers;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check =
     Check::new("too-few-connections", "there were too few connections for the rate", &[Looks::Phase(look)])

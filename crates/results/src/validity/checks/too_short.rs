@@ -1,8 +1,7 @@
 //! `too-short`: was the phase long enough for its figures?
 
 use crate::human::{count, duration, plural};
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 
 pub(super) const CHECK: Check = Check::new("too-short", "phases were short", &[Looks::Phase(look)]);
 

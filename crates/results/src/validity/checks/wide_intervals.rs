@@ -2,8 +2,7 @@
 
 use crate::answer::widths;
 use crate::human::{count, percent};
-use crate::validity::check::{Check, Configurations, Finding, Looks, worst_of};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, worst_of};
 
 pub(super) const CHECK: Check =
     Check::new("wide-intervals", "intervals are wider than was asked for", &[Looks::Configurations(look)]);

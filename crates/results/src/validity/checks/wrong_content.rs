@@ -2,8 +2,7 @@
 
 use crate::OpResult;
 use crate::human::count;
-use crate::validity::check::{Check, Finding, Looks, Scene};
-use crate::validity::model::Severity;
+use crate::validity::check::{Check, Finding, Looks, Scene, Severity};
 use storebench_study::op_kind::OpKind;
 
 pub(super) const CHECK: Check =
@@ -30,51 +29,40 @@ fn look(scene: &Scene<'_>) -> Option<Finding> {
         (answers.saturating_add(in_transactions), wrong_answers.saturating_add(in_transactions));
     // The query or the document, and what was found there.
     let first = scene.phase.wrong_examples.first().map_or_else(String::new, |first| format!("; the first: {first}"));
-    if wrong_answers > 0 && wrong == 0 {
-        return Some(Finding::new(
+    let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
+    let (severity, observed, advice) = match () {
+        () if wrong_answers > 0 && wrong == 0 => (
             Severity::Invalid,
             format!(
                 "{} of {} answers to queries have a number of rows that the study does not expect{first}",
                 count(wrong_answers),
                 count(answers)
             ),
-            OF_ANSWERS,
             "see `wrong_examples`: correct `rows` or the text of the query, or find out why the store finds other documents",
-        ));
-    }
-    if !any_reads && checked == 0 {
-        return (answers > 0).then(|| {
-            Finding::new(
-                Severity::Pass,
-                format!("{} answers to queries have as many rows as expected", count(answers)),
-                OF_ANSWERS,
-                "",
-            )
-        });
-    }
-    let theirs = |name: &str| scene.result.documents.iter().any(|c| c.collection == name && c.existing.is_some());
-    if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) {
-        return Some(Finding::new(
+        ),
+        () if !any_reads && checked == 0 && answers == 0 => return None,
+        () if !any_reads && checked == 0 => {
+            (Severity::Pass, format!("{} answers to queries have as many rows as expected", count(answers)), "")
+        }
+        () if checked == 0 && scene.phase.ops.values().all(|op| theirs(&op.collection)) => (
             Severity::Note,
-            "the documents that were read are not Storebench's, and were not compared",
-            THRESHOLD,
+            "the documents that were read are not Storebench's, and were not compared".to_owned(),
             "Storebench cannot know what they should be: check them by other means",
-        ));
-    }
-    let (severity, observed, advice) = match (checked, wrong) {
-        (_, 1..) => (
+        ),
+        () if wrong > 0 => (
             Severity::Invalid,
             format!("{} of {} checked documents differ from what was written{first}", count(wrong), count(checked)),
             "the store returned different data than it was given: see `wrong_examples`; ignore every figure of this run",
         ),
-        (0, _) => (
+        () if checked == 0 => (
             Severity::Note,
             "no document that was read was checked".to_owned(),
             "set `check` above 0, or run longer, to check that the store returns what it was given",
         ),
-        _ => (Severity::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
+        () => (Severity::Pass, format!("{} documents checked, none wrong", count(checked)), ""),
     };
-    Some(Finding::new(severity, observed, THRESHOLD, advice))
+    let of_answers = wrong_answers > 0 && wrong == 0 || !any_reads && checked == 0;
+    Some(Finding::new(severity, observed, if of_answers { OF_ANSWERS } else { THRESHOLD }, advice))
 }
 
 #[cfg(test)]

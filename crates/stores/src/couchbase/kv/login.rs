@@ -5,8 +5,8 @@ use std::time::Duration;
 use storebench_engine::store::StoreError;
 
 use super::super::features::Features;
-use super::super::probe::{bucket_refused, login_refused, not_couchbase, silent};
 use super::super::settings::Settings;
+use super::super::topology::Topology;
 use super::frame::{self, Request, opcode, status};
 use super::request::leb128;
 use super::snappy;
@@ -24,6 +24,9 @@ const FEATURES: [u16; 5] = [0x03, 0x07, 0x08, 0x0e, 0x1e];
 /// Servers ask for 4,000 iterations or more. One that asks for hardly any may want to guess the password.
 const LEAST_ROUNDS: u32 = 1_000;
 
+const CHECK_THE_PORT: &str =
+    "check the port: the default is 11210, or 11207 with TLS (couchbases://), and 8091 is the web console";
+
 /// A connection that is ready for requests, one at a time so far.
 pub(super) struct Ready {
     dialog: Dialog,
@@ -37,25 +40,33 @@ pub(super) struct Ready {
 ///
 /// # Errors
 /// `Unreachable` with cause and remedy.
-pub(in super::super) async fn first_contact(
-    settings: &Settings,
-    host: &Host,
-) -> Result<(Vec<u8>, Features), StoreError> {
+pub(in super::super) async fn first_contact(settings: &Settings, host: &Host) -> Result<Topology, StoreError> {
     let mut node = Ready::connected(settings, host, Features::ALL).await?;
     let asking = async {
-        let said = node.greet(settings.compress).await.map_err(|why| not_couchbase(host, &why))?;
+        let said = node.greet(settings.compress).await.map_err(|why| {
+            StoreError::Unreachable(format!("{host} is not a Couchbase data service: {why}; {CHECK_THE_PORT}"))
+        })?;
         let agreed = node.agreed(&said, settings.compress)?;
         node.log_in(settings).await?;
         node.select(settings).await?;
         let map = node.ask(Request { opcode: opcode::GET_CLUSTER_CONFIG, ..Request::default() }).await?;
         match map.status {
             status::SUCCESS => {
-                Ok((String::from_utf8_lossy(&map.value).replace("$HOST", &host.name).into_bytes(), agreed))
+                let config = String::from_utf8_lossy(&map.value).replace("$HOST", &host.name);
+                let mut topology = Topology::read(config.as_bytes(), &host.name, settings.address.tls.is_some())?;
+                let collections = agreed.collections && topology.features.collections;
+                topology.features = Features { collections, ..agreed };
+                Ok(topology)
             }
             other => Err(node.odd(&format!("it returned no map of the cluster (status 0x{other:02x})"))),
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(silent(host, PATIENCE)))
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| {
+        Err(StoreError::Unreachable(format!(
+            "{host} accepted a connection, but did not answer within {PATIENCE:?}: it is overloaded or stopped, or is no \
+             Couchbase data service; {CHECK_THE_PORT}"
+        )))
+    })
 }
 
 /// An answer, owned.
@@ -84,10 +95,9 @@ impl Ready {
             ready.select(settings).await?;
             Ok(ready)
         };
-        match tokio::time::timeout(PATIENCE, opening).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::Unreachable(format!("{host} did not answer within {PATIENCE:?}"))),
-        }
+        tokio::time::timeout(PATIENCE, opening)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unreachable(format!("{host} did not answer within {PATIENCE:?}"))))
     }
 
     async fn connected(settings: &Settings, host: &Host, features: Features) -> Result<Self, StoreError> {
@@ -100,7 +110,11 @@ impl Ready {
         match self.ask(bucket).await?.status {
             status::SUCCESS => Ok(()),
             status::KEY_NOT_FOUND | status::NO_ACCESS => {
-                Err(bucket_refused(&self.host, &settings.bucket, settings.credentials().0))
+                let (host, bucket, user) = (&self.host, &settings.bucket, settings.credentials().0);
+                Err(StoreError::Unreachable(format!(
+                    "{host} has no bucket `{bucket}` for `{user}`: it does not exist, or `{user}` may not use it; create \
+                     it, or name another bucket after the host"
+                )))
             }
             other => Err(self.odd(&format!("it does not serve the bucket now (status 0x{other:02x})"))),
         }
@@ -157,7 +171,11 @@ impl Ready {
 
     async fn log_in(&mut self, settings: &Settings) -> Result<(), StoreError> {
         let (user, password) = settings.credentials();
-        let refused = login_refused(&self.host, user);
+        let refused = StoreError::Unreachable(format!(
+            "{} refused the login of `{user}`: the user or the password is wrong; set them in the URL, or set the \
+             password with STOREBENCH_PASSWORD or password_file=",
+            self.host
+        ));
         let (opcode, key) = (opcode::SASL_AUTH, b"SCRAM-SHA256");
         // Only over TLS: it sends the password as it is.
         if settings.address.tls.is_some() {

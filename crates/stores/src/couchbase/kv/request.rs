@@ -1,6 +1,6 @@
 //! Operations as requests.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use couchbase::transcoding::{DataType, encode_common_flags};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::super::errors::TOO_LARGE;
 use super::super::{LONGEST_DEFAULT_KEY_BYTES, LONGEST_KEY_BYTES};
 use super::frame::{Request, opcode};
 use super::snappy;
-use crate::document::wrong_collection;
+use crate::connection::{Collection, expiry_s};
 
 /// What the answer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +41,6 @@ pub(super) enum What {
 pub(crate) struct Expect {
     pub(super) what: What,
     pub(super) opcode: u8,
-}
-
-/// A collection of the layout.
-#[derive(Debug)]
-pub(crate) struct Collection {
-    /// Its number, as it stands in front of keys.
-    pub(super) prefix: Vec<u8>,
-    pub(super) body: Body,
 }
 
 /// A number as LEB128.
@@ -105,7 +97,8 @@ impl Writer {
         &room[..length]
     }
 
-    /// Appends the request of an operation on one document.
+    /// Appends the request of an operation on one document. `keeps_expiry`: the document that is overwritten has the
+    /// same expiry afterwards.
     ///
     /// # Errors
     /// *Refused* if the operation does not fit the collection, or is not one on a single document.
@@ -113,6 +106,7 @@ impl Writer {
     pub(super) fn single(
         self,
         op: &Op<'_>,
+        keeps_expiry: bool,
         collection: &Collection,
         vbucket: impl Fn(&str) -> u16,
         out: &mut Vec<u8>,
@@ -133,13 +127,10 @@ impl Writer {
             Op::CompareAndSwap { key, body, .. } => write(What::Swapped, opcode::REPLACE, key, body, &stored),
             Op::Delete { key } => write(What::Hit, opcode::DELETE, key, b"", b""),
             Op::Touch { key, expiry } => {
-                seconds = expiry_of(expiry).to_be_bytes();
+                seconds = (expiry_s(expiry, u32::MAX.into()) as u32).to_be_bytes();
                 write(What::Hit, opcode::TOUCH, key, b"", &seconds)
             }
             Op::Append { key, bytes } | Op::Prepend { key, bytes } => {
-                if collection.body != Body::Bytes {
-                    return Err(wrong_collection("append and prepend work on collections of bytes only"));
-                }
                 let append = matches!(op, Op::Append { .. });
                 write(What::Hit, if append { opcode::APPEND } else { opcode::PREPEND }, key, bytes, b"")
             }
@@ -149,30 +140,9 @@ impl Writer {
             request.cas = cas(expected);
         }
         if op.kind().writes() && op.kind() != OpKind::Touch {
-            request.frames = self.frames(false, &mut room);
+            request.frames = self.frames(keeps_expiry, &mut room);
         }
-        self.put(request, collection, key, vbucket(key), out)?;
-        Ok(Expect { what, opcode: request.opcode })
-    }
-
-    /// Appends the write of a document that still has its revision. Its expiry stays.
-    pub(super) fn swap(
-        self,
-        key: &str,
-        revision: &[u8],
-        value: &[u8],
-        collection: &Collection,
-        vbucket: u16,
-        out: &mut Vec<u8>,
-    ) -> Result<Expect, OpError> {
-        let mut extras = [0; 8];
-        extras[..4].copy_from_slice(&flags(collection.body).to_be_bytes());
-        let (cas, opcode) = (cas(revision), opcode::REPLACE);
-        let mut room = Frames::default();
-        let frames = self.frames(true, &mut room);
-        let request = Request { opcode, cas, frames, extras: &extras, value, ..Request::default() };
-        self.put(request, collection, key, vbucket, out)?;
-        Ok(Expect { what: What::Swapped, opcode })
+        self.put(what, request, collection, key, vbucket(key), out)
     }
 
     /// Appends the request that sets and removes members. `None` if the patch does more.
@@ -196,9 +166,8 @@ impl Writer {
         }
         let mut room = Frames::default();
         let frames = self.frames(true, &mut room);
-        let opcode = opcode::MULTI_MUTATION;
-        let request = Request { opcode, frames, value: &value, ..Request::default() };
-        Some(self.put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Patched, opcode }))
+        let request = Request { opcode: opcode::MULTI_MUTATION, frames, value: &value, ..Request::default() };
+        Some(self.put(What::Patched, request, collection, key, vbucket, out))
     }
 
     /// Appends the request that adds to a counter. `None` if the server's counters cannot do it: they are unsigned.
@@ -217,21 +186,22 @@ impl Writer {
         extras[..8].copy_from_slice(&delta.to_be_bytes());
         extras[8..16].copy_from_slice(&initial.to_be_bytes());
         let mut room = Frames::default();
-        let (frames, opcode) = (self.frames(false, &mut room), opcode::INCREMENT);
-        let request = Request { opcode, frames, extras: &extras, ..Request::default() };
-        Some(self.put(request, collection, key, vbucket, out).map(|()| Expect { what: What::Counted, opcode }))
+        let frames = self.frames(false, &mut room);
+        let request = Request { opcode: opcode::INCREMENT, frames, extras: &extras, ..Request::default() };
+        Some(self.put(What::Counted, request, collection, key, vbucket, out))
     }
 
     /// Appends a request with its key.
     #[inline]
     fn put(
         self,
+        what: What,
         request: Request<'_>,
         collection: &Collection,
         key: &str,
         vbucket: u16,
         out: &mut Vec<u8>,
-    ) -> Result<(), OpError> {
+    ) -> Result<Expect, OpError> {
         // The default collection, whose number is 0, has keys of 250 bytes.
         let longest =
             if matches!(collection.prefix[..], [] | [0]) { LONGEST_DEFAULT_KEY_BYTES } else { LONGEST_KEY_BYTES };
@@ -250,7 +220,7 @@ impl Writer {
         let (value, datatype) = small.as_ref().map_or((request.value, 0), |small| (&small[..], snappy::DATATYPE));
         let prefix = &collection.prefix[..];
         Request { prefix, key: key.as_bytes(), vbucket, value, datatype, ..request }.write(out);
-        Ok(())
+        Ok(Expect { what, opcode: request.opcode })
     }
 }
 
@@ -292,20 +262,6 @@ fn cas(revision: &[u8]) -> u64 {
     }
 }
 
-/// The server takes longer times for dates.
-const LONGEST_RELATIVE_S: u64 = 30 * 24 * 60 * 60;
-
-/// The expiry in whole seconds from now, or as a date. A document never lives shorter than requested.
-fn expiry_of(expiry: Duration) -> u32 {
-    let seconds = (expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0)).max(1);
-    let from = if seconds <= LONGEST_RELATIVE_S { Duration::ZERO } else { since_1970() };
-    u32::try_from(from.as_secs().saturating_add(seconds)).unwrap_or(u32::MAX)
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -313,13 +269,13 @@ mod tests {
     use super::*;
 
     fn collection(body: Body) -> Collection {
-        Collection { prefix: leb128(8), body }
+        Collection { prefix: leb128(8), body, ..Collection::default() }
     }
 
     fn single(op: &Op<'_>, body: Body, level: u8) -> Result<Vec<u8>, OpError> {
         let mut out = Vec::new();
         Writer { level, patience_ms: 0x0102, compress: false }
-            .single(op, &collection(body), |_| 5, &mut out)
+            .single(op, false, &collection(body), |_| 5, &mut out)
             .map(|_| out)
     }
 
@@ -363,11 +319,9 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_refused() {
         let long = "k".repeat(247);
-        for (op, body) in [
-            (Op::Read { key: &long }, Body::Json),
-            (Op::Append { key: "k", bytes: b"" }, Body::Json),
-            (Op::Counter { key: "k", delta: 1, initial: 0 }, Body::Counter),
-        ] {
+        for (op, body) in
+            [(Op::Read { key: &long }, Body::Json), (Op::Counter { key: "k", delta: 1, initial: 0 }, Body::Counter)]
+        {
             assert_eq!(single(&op, body, 0).unwrap_err().kind, ErrorKind::Refused, "{op:?}");
         }
         let body = vec![b'x'; 30 << 20];
@@ -382,10 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_time_is_a_date() {
-        assert_eq!((expiry_of(Duration::ZERO), expiry_of(Duration::from_millis(1_500))), (1, 2));
-        let year = Duration::from_secs(365 * 86_400);
-        assert!(u64::from(expiry_of(year)) >= since_1970().as_secs() + year.as_secs() - 1);
+    fn no_document_has_an_odd_revision() {
         assert_eq!(cas(&[0; 8]), NO_REVISION);
         assert_eq!((cas(b"odd"), cas(&7u64.to_be_bytes())), (NO_REVISION, 7));
     }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply, SessionOptions, StoreError, Token};
-use storebench_study::workload::Body;
+use storebench_engine::store::{Completions, ErrorKind, Op, OpError, OpKind, Reply, SessionOptions, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use super::super::errors::of_status;
@@ -17,10 +16,10 @@ use super::super::topology::Topology;
 use super::super::{Ready, durability};
 use super::frame::{self, Answer, Request, opcode, status};
 use super::login;
-use super::request::{Collection, Expect, What, Writer};
+use super::request::{Expect, What, Writer};
 use super::route::Route;
 use super::snappy;
-use crate::connection::{Change, Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
+use crate::connection::{Change, Collection, Connect, Dialect, Link, MOST_AGAIN, NONE, Pipelined, Role, again};
 use crate::document::{CHANGED, EXISTS};
 use crate::net::Host;
 
@@ -140,7 +139,7 @@ async fn numbers(node: &mut login::Ready, ready: &Ready) -> Result<Vec<Collectio
     let mut collections = Vec::new();
     for (scope, name, body) in &ready.collections {
         let prefix = node.collection(scope, name).await?;
-        collections.push(Collection { prefix, body: *body });
+        collections.push(Collection { prefix, body: *body, ..Collection::default() });
     }
     Ok(collections)
 }
@@ -151,23 +150,14 @@ fn no_nodes() -> StoreError {
 
 impl Dialect for Kv {
     type Expect = Expect;
-    type Collection = Collection;
 
     const NOTHING: Expect = Expect { what: What::Nothing, opcode: 0 };
     const ANY_ORDER: bool = true;
     const COUNTS_IN_STEPS: bool = true;
 
-    fn body(collection: &Collection) -> Body {
-        collection.body
-    }
-
     #[inline]
     fn single(&self, op: &Op<'_>, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
-        self.writer.single(op, collection, |key| self.route.vbucket(key), out)
-    }
-
-    fn look(&self, key: &str, collection: &Collection, out: &mut Vec<u8>) -> Result<Expect, OpError> {
-        self.single(&Op::Read { key }, collection, out)
+        self.writer.single(op, false, collection, |key| self.route.vbucket(key), out)
     }
 
     fn swap(
@@ -178,7 +168,8 @@ impl Dialect for Kv {
         collection: &Collection,
         out: &mut Vec<u8>,
     ) -> Result<Expect, OpError> {
-        self.writer.swap(key, revision, body, collection, self.route.vbucket(key), out)
+        let op = Op::CompareAndSwap { key, expected: revision, body };
+        self.writer.single(&op, true, collection, |key| self.route.vbucket(key), out)
     }
 
     fn at_once(
@@ -280,22 +271,11 @@ impl Pipelined<Kv> {
                 let read = read.as_deref().map(|old| (old, &revision[..])).map_err(OpError::clone);
                 self.looked(link, awaited, read, out);
             } else if awaited.kind == OpKind::BulkRead {
-                let work = works.get(awaited.work);
-                match result {
-                    Ok(_) => work.add(awaited.item, answer.value),
-                    Err(error) if error.kind == ErrorKind::NotFound => {}
-                    Err(error) => work.error = Some(error),
-                }
+                works.get(awaited.work).read(awaited.item, result.map(|_| answer.value));
                 self.answered(link, number, used);
                 self.one_less(awaited, out);
             } else {
-                if awaited.work != NONE {
-                    works.give_back(awaited.work);
-                }
-                if !awaited.abandoned {
-                    *in_flight -= 1;
-                    out.complete(awaited.token, result);
-                }
+                awaited.complete(result, works, in_flight, out);
                 self.answered(link, number, used);
             }
         }
@@ -338,7 +318,7 @@ impl Pipelined<Kv> {
             self.dialect.route.asking = true;
             let opcode = opcode::GET_CLUSTER_CONFIG;
             let pipe = &mut self.links[link].pipe;
-            let out = pipe.request(own(Expect { what: What::Map, opcode }), false);
+            let out = pipe.request(Awaited::own(Expect { what: What::Map, opcode }), false);
             Request { opcode, ..Request::default() }.write(out);
             pipe.number(|number, request| frame::number(request, number));
             self.more = true;
@@ -359,21 +339,6 @@ impl Pipelined<Kv> {
         for host in route.update(&topology) {
             self.links.push(Link::connecting(reconnect(settings, &host, *features), *window, *timeout));
         }
-    }
-}
-
-/// One of the driver's own requests.
-fn own(expect: Expect) -> Awaited {
-    Awaited {
-        token: Token(0),
-        kind: OpKind::Read,
-        expect,
-        role: Role::Own,
-        contents: false,
-        abandoned: false,
-        collection: 0,
-        work: NONE,
-        item: 0,
     }
 }
 

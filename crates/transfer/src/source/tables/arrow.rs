@@ -63,7 +63,9 @@ pub(super) fn read(found: &InspectedFile, part: u32) -> Result<BatchRecords, Tra
     let marks = Marks::of(&reader.schema());
     let batches =
         reader.take(each).map(move |batch| batch.map(ReadBatch::from).map_err(|e| (chunks.failure(), e.to_string())));
-    Ok(BatchRecords::new(Box::new(batches), marks, name, first_row(part)))
+    // Counting the rows of earlier parts would mean reading them, so the part's number is in the upper bits of a row's
+    // position, and the row's number within the part in the lower.
+    Ok(BatchRecords::new(Box::new(batches), marks, name, u64::from(part) << 32))
 }
 
 /// Reads a stream, or a file sequentially.
@@ -126,12 +128,6 @@ impl Iterator for Stream {
             None => self.footer.take().and_then(|name| self.end(&name).err()).map(Err),
         }
     }
-}
-
-/// Position of the first row of a part. Counting the rows of earlier parts would mean reading them, so the part's
-/// number is in the upper bits, and the row's number within the part in the lower.
-fn first_row(part: u32) -> u64 {
-    u64::from(part) << 32
 }
 
 /// The place of a row, for display.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use arrow_ipc::{CompressionType, Message, RecordBatch, root_as_footer, root_as_message};
+use arrow_ipc::{CompressionType, Message, root_as_footer, root_as_message};
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::place::Chunks;
@@ -18,10 +18,6 @@ const END_BYTES: u64 = 10;
 fn check(message: Message<'_>, start: &mut dyn FnMut(u64) -> Option<[u8; 8]>) -> Result<(), String> {
     let dictionary = message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
     let Some(batch) = message.header_as_record_batch().or(dictionary) else { return Ok(()) };
-    check_batch(batch, start)
-}
-
-fn check_batch(batch: RecordBatch<'_>, start: &mut dyn FnMut(u64) -> Option<[u8; 8]>) -> Result<(), String> {
     let (Some(compression), Some(buffers)) = (batch.compression(), batch.buffers()) else { return Ok(()) };
     for buffer in buffers {
         let (offset, packed) = (buffer.offset(), buffer.length());

@@ -14,7 +14,8 @@ use super::outside_json::{OUTSIDE, OutsideJson, is_outside, shown};
 use crate::columns_arrow::{FILE_MARK, FileMark};
 use crate::error::TransferError;
 use crate::shape::members;
-use crate::source::reader::{Bad, FileRecords, FoundRecord};
+use crate::source::Unreadable;
+use crate::source::reader::{FileRecords, FoundRecord};
 
 /// Rows that are converted to documents at once.
 pub(super) const ROWS: usize = 1_024;
@@ -50,9 +51,7 @@ impl Marks {
         let mark = schema.metadata().get(FILE_MARK).and_then(|text| serde_json::from_str(text).ok());
         Self { ours: mark.is_some(), mark: mark.unwrap_or_default() }
     }
-}
 
-impl Marks {
     /// Writes rows as JSON lines, into the memory of others.
     fn lines(&self, rows: &RecordBatch, into: String) -> Result<String, String> {
         let mut lines = into.into_bytes();
@@ -221,16 +220,19 @@ impl FileRecords for BatchRecords {
         Ok(Some((self.row - 1, Ok(&rest[..length]))))
     }
 
-    fn told(&mut self, bad: Bad) -> Bad {
+    fn told(&mut self, bad: Unreadable) -> Unreadable {
         if is_outside(&bad.text) {
             let why = "it contains a value that JSON cannot represent: NaN, an infinite number, or a time out of range";
-            let line = bad.text.trim_start_matches(NO_ROW);
-            let (text, with_key) = (shown(line, false), Some(shown(line, true)));
             // Not as JSON, whose strings could be taken for the values.
-            return Bad { why: why.to_owned(), text, with_key, exact: false, ..bad };
+            let text = shown(bad.text.trim_start_matches(NO_ROW), false);
+            return Unreadable { why: why.to_owned(), text, exact: false, ..bad };
         }
         let why = if bad.text.starts_with(NO_ROW) { NO_ROW.trim_end_matches(": ").to_owned() } else { bad.why };
-        Bad { why, ..bad }
+        Unreadable { why, ..bad }
+    }
+
+    fn with_key(&self, bad: &Unreadable) -> Option<String> {
+        is_outside(&bad.text).then(|| shown(bad.text.trim_start_matches(NO_ROW), true))
     }
 
     fn bytes(&self) -> Option<u64> {

@@ -11,7 +11,7 @@ mod parquet;
 use std::io::Read;
 
 use super::reader::FileReading;
-use super::{Packing, Reader};
+use super::{Opened, Packing};
 use crate::error::TransferError;
 use crate::format::Format;
 use crate::place::InspectedFile;
@@ -32,22 +32,13 @@ pub(super) fn groups(
 }
 
 /// Reads one of these parts.
-pub(super) fn read<'a>(
-    format: Format,
-    found: &InspectedFile,
-    group: u32,
-    reading: FileReading<'a>,
-) -> Result<Box<dyn Reader + 'a>, TransferError> {
+pub(super) fn read<'a>(format: Format, found: &InspectedFile, group: u32, reading: FileReading<'a>) -> Opened<'a> {
     let read = if format == Format::Arrow { arrow::read } else { parquet::read };
     Ok(reading.of(read(found, group)?))
 }
 
 /// Reads an Arrow file or stream sequentially.
-pub(super) fn read_stream<'a>(
-    input: Box<dyn Read + Send>,
-    name: String,
-    reading: FileReading<'a>,
-) -> Result<Box<dyn Reader + 'a>, TransferError> {
+pub(super) fn read_stream<'a>(input: Box<dyn Read + Send>, name: String, reading: FileReading<'a>) -> Opened<'a> {
     Ok(reading.of(arrow::read_stream(input, name)?))
 }
 

@@ -54,13 +54,16 @@ impl EncoderFactory for OutsideJson {
         if outside.is_empty() && !doubles {
             return Ok(None);
         }
-        if doubles {
-            let (values, nulls) = (array.as_primitive::<Float64Type>(), array.nulls().cloned());
-            return Ok(Some(NullableEncoder::new(Box::new(Doubles { values, outside }), nulls)));
-        }
         static PLAIN: std::sync::LazyLock<EncoderOptions> = std::sync::LazyLock::new(EncoderOptions::default);
-        let inner = make_encoder(field, array, &PLAIN)?;
         let nulls = array.nulls().cloned();
+        let inner = if doubles {
+            NullableEncoder::new(Box::new(Doubles(array.as_primitive())), nulls.clone())
+        } else {
+            make_encoder(field, array, &PLAIN)?
+        };
+        if outside.is_empty() {
+            return Ok(Some(inner));
+        }
         Ok(Some(NullableEncoder::new(Box::new(Watched { inner, outside }), nulls)))
     }
 }
@@ -72,34 +75,23 @@ struct Watched<'a> {
 
 impl Encoder for Watched<'_> {
     fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
-        if !wrote_outside(&self.outside, position, out) {
-            self.inner.encode(position, out);
+        match self.outside.binary_search_by_key(&position, |(at, _)| *at) {
+            Ok(at) => out.extend_from_slice(format!("{OUTSIDE}{}\0", self.outside[at].1).as_bytes()),
+            Err(_) => self.inner.encode(position, out),
         }
     }
 }
 
-struct Doubles<'a> {
-    values: &'a PrimitiveArray<Float64Type>,
-    outside: Outside,
-}
+struct Doubles<'a>(&'a PrimitiveArray<Float64Type>);
 
 impl Encoder for Doubles<'_> {
     fn encode(&mut self, position: usize, out: &mut Vec<u8>) {
-        if !wrote_outside(&self.outside, position, out) {
-            write_double(self.values.value(position), out);
-        }
+        write_double(self.0.value(position), out);
     }
 }
 
 /// Positions, ascending, and values that JSON cannot represent.
 type Outside = Vec<(usize, String)>;
-
-/// Writes the value at this position if it is one of them.
-fn wrote_outside(outside: &Outside, position: usize, out: &mut Vec<u8>) -> bool {
-    let Ok(at) = outside.binary_search_by_key(&position, |(at, _)| *at) else { return false };
-    out.extend_from_slice(format!("{OUTSIDE}{}\0", outside[at].1).as_bytes());
-    true
-}
 
 /// Values that JSON cannot represent.
 fn outside(array: &dyn Array) -> Outside {
@@ -107,7 +99,7 @@ fn outside(array: &dyn Array) -> Outside {
         DataType::Float16 => where_not::<Float16Type>(array, |v| v.is_finite()),
         DataType::Float32 => where_not::<Float32Type>(array, |v| v.is_finite()),
         DataType::Float64 => where_not::<Float64Type>(array, |v| v.is_finite()),
-        DataType::Date32 => dates::<Date32Type>(array),
+        DataType::Date32 => where_not::<Date32Type>(array, |v| as_date::<Date32Type>(v.into()).is_some()),
         DataType::Date64 => where_not::<Date64Type>(array, |v| as_datetime::<Date64Type>(v).is_some()),
         DataType::Time32(TimeUnit::Second) => times::<Time32SecondType>(array),
         DataType::Time32(_) => times::<Time32MillisecondType>(array),
@@ -119,13 +111,6 @@ fn outside(array: &dyn Array) -> Outside {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => timestamps::<TimestampNanosecondType>(array),
         _ => Vec::new(),
     }
-}
-
-fn dates<T: ArrowTemporalType>(array: &dyn Array) -> Outside
-where
-    i64: From<T::Native>,
-{
-    where_not::<T>(array, |v| as_date::<T>(v.into()).is_some())
 }
 
 fn times<T: ArrowTemporalType>(array: &dyn Array) -> Outside

@@ -6,26 +6,20 @@ use clap::Parser as _;
 use storebench_results::redact;
 use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, name_of};
 
+use super::ended::Ended;
+use super::plan::Plan;
+use super::source::source;
+use super::{columns, records};
 use crate::allocator::keep_freed_memory;
 use crate::args::{Args, CopyArgs, Verb};
-use crate::endpoints::Endpoint;
 use crate::failure::Failure;
 use crate::in_process::{Outcome, of_clap};
-use crate::verbs::copy::{Ended, Plan, key_field, source};
-use crate::verbs::{copy_columns, copy_guards, copy_records};
 
 /// The documents of a store or of files, as `copy` reads them.
 pub struct Reading {
     source: Box<dyn Source>,
     shape: Shape,
-    parallel: u32,
-    args: CopyArgs,
-}
-
-impl std::fmt::Debug for Reading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reading").field("source", &self.source.describe()).finish_non_exhaustive()
-    }
+    plan: Plan,
 }
 
 impl Reading {
@@ -42,14 +36,12 @@ impl Reading {
             Err(error) => return Err(failed(Failure::bad_input(of_clap(&error.to_string())))),
         };
         let found = (|| {
-            let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
-            let args = copy_guards::with_collection(&args, &from)?.into_owned();
-            let plan = Plan::of(&args, &from, &to)?;
+            let plan = Plan::of(CopyArgs::clone(&args))?;
             // The same in every process, unlike the id, which depends on the working folder.
             let name = name_of(&format!("{:?}", plan.settings.0));
-            let shape = copy_records::shape(&args.records, &name)?;
-            let source = source(&args, &plan, &from, &Arc::default())?.source;
-            Ok(Self { source, shape, parallel: plan.parallel, args })
+            let shape = records::shape(&args.records, &name)?;
+            let source = source(&plan, &Arc::default())?.source;
+            Ok(Self { source, shape, plan })
         })();
         found.map_err(|ended: Ended| failed(ended.failure(&args)))
     }
@@ -66,17 +58,17 @@ impl Reading {
 
     /// The collection that is read, if the source has collections.
     pub fn collection(&self) -> Option<&str> {
-        self.args.from_collection.as_deref()
+        self.plan.args.from_collection.as_deref()
     }
 
     /// The number of workers that were asked for, or the number of processors.
     pub fn parallel(&self) -> u32 {
-        self.parallel
+        self.plan.parallel
     }
 
     /// The field that holds the key.
     pub fn key_field(&self) -> Option<String> {
-        key_field(&self.args)
+        self.plan.key_field()
     }
 
     /// The parts of the source.
@@ -84,7 +76,7 @@ impl Reading {
     /// # Errors
     /// The source fails.
     pub fn splits(&self) -> Result<Vec<Split>, Outcome> {
-        self.source.splits(self.parallel).map_err(|error| self.failed(error))
+        self.source.splits(self.plan.parallel).map_err(|error| self.failed(error))
     }
 
     /// The columns of the documents, inferred from a sample unless they are given.
@@ -92,15 +84,12 @@ impl Reading {
     /// # Errors
     /// The source fails, or the columns that were given are invalid.
     pub fn columns(&self) -> Result<Columns, Outcome> {
-        let (args, key_field) = (&self.args.columns, self.key_field());
-        let format = Format::Parquet;
-        copy_columns::columns(args, &*self.source, self.parallel, &self.shape, format, key_field.as_deref())
-            .map_err(|error| self.failed(error))
+        columns::columns(&self.plan, &*self.source, &self.shape, Format::Parquet).map_err(|error| self.failed(error))
     }
 
     /// The message and the exit code of an error.
     pub fn failed(&self, error: TransferError) -> Outcome {
-        failed(Ended::Transfer(error).failure(&self.args))
+        failed(Ended::Transfer(error).failure(&self.plan.args))
     }
 }
 

@@ -3,14 +3,16 @@
 use storebench_results::human::{count, duration, plural, rate};
 use storebench_transfer::{Changed, CopyReport, RecordOp, RejectReason, StoreCounts};
 
+use super::plan::Plan;
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 
 /// The maximum number of damaged parts, and of reasons for rejects, that are listed.
 const NAMED: usize = 10;
 
-pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> String {
+pub(super) fn text(report: &CopyReport, plan: &Plan) -> String {
     let CopyReport { counts, before, .. } = report;
+    let args = &plan.args;
     let verified = report.verified.as_ref();
     let seconds = report.seconds.max(1e-9);
     let parts = [
@@ -46,7 +48,7 @@ pub(super) fn text(report: &CopyReport, args: &CopyArgs, to: &Endpoint) -> Strin
     lines.extend(some(counts.keys_made_text).map(|keys| {
         format!("keys of {keys} records are not text in the source (such as numbers); they were written as text")
     }));
-    lines.extend(repeated(report, args, matches!(to, Endpoint::Store(_))));
+    lines.extend(repeated(report, args, matches!(plan.to, Endpoint::Store(_))));
     lines.extend(
         some(counts.dropped_attachments)
             .map(|documents| format!("attachments of {documents} documents were not copied")),

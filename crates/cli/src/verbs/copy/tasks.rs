@@ -8,6 +8,12 @@ use storebench_transfer::{
     Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, check_tasks, perform as perform_task,
 };
 
+use super::ended::Ended;
+use super::plan::{Begun, Plan};
+use super::records;
+use super::run::request;
+use super::source::{Read, source};
+use super::target::{file_options, store_options};
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
@@ -15,23 +21,15 @@ use crate::in_process::Outcome;
 use crate::output::print;
 use crate::signals::ask_on_interrupt;
 use crate::stores;
-use crate::verbs::copy::{Begun, Ended, Plan, Read, file_target, request, sink_options, source};
-use crate::verbs::copy_records;
 
 /// Refuses what tasks cannot do, before anything is changed. The copy itself checks the rest.
 ///
 /// # Errors
 /// Only one process can write to the target, or a task must not run twice.
-pub(super) fn check(
-    args: &CopyArgs,
-    plan: &Plan,
-    (from, to): (&Endpoint, &Endpoint),
-    tasks: &dyn Tasks,
-) -> Result<(), Failure> {
-    let op = if args.records.op_field.is_some() { "op_field" } else { args.op.name() };
-    check_tasks(op, plan.repeatable, from != &Endpoint::Standard, tasks)
-        .map_err(|error| Failure::bad_input(error.to_string()))?;
-    match to {
+pub(super) fn check(plan: &Plan, tasks: &dyn Tasks) -> Result<(), Failure> {
+    let op = if plan.args.records.op_field.is_some() { "op_field" } else { plan.args.op.name() };
+    check_tasks(op, plan.repeatable, plan.from != Endpoint::Standard, tasks).map_err(Failure::bad_input)?;
+    match &plan.to {
         Endpoint::Store(url) if is_embedded(url)? => Err(Failure::bad_input(format!(
             "{}: several processes cannot write to an embedded store; use a store with a server, or storebench.copy",
             redact_url(url)
@@ -67,13 +65,11 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let task: Task = serde_json::from_str(text).map_err(|e| {
         Failure::bad_input(format!("cannot parse a task: {e}; install the same Storebench version on all workers"))
     })?;
-    let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
     // What others have created in the store since must not matter.
     let found = task.collection.clone().or_else(|| args.from_collection.clone());
-    let args = &CopyArgs { from_collection: found, ..args.clone() };
-    let plan = Plan::of(args, &from, &to)?;
-    let shape = copy_records::shape(&args.records, &task.copy)?;
-    let Read { source, .. } = source(args, &plan, &from, &Arc::default())?;
+    let plan = Plan::of(CopyArgs { from_collection: found, ..args.clone() })?;
+    let shape = records::shape(&args.records, &task.copy)?;
+    let Read { source, .. } = source(&plan, &Arc::default())?;
     // The log and the rejects of the task, which go into its report.
     let folder = tempfile::Builder::new()
         .prefix("storebench-task-")
@@ -81,21 +77,21 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
         .map_err(|e| Failure::spoiled(format!("cannot create a temporary folder: {e}; set TMPDIR")))?;
     // The first process has checked the target and its files.
     let begun = Begun { folder: folder.path().to_owned(), begin: Begin::Resume, given_up: None };
-    let sink: Box<dyn Sink> = match (file_target(args, &plan, &to, &begun)?, &to) {
+    let sink: Box<dyn Sink> = match (file_options(&plan, &begun)?, &plan.to) {
         (Some(options), _) => Box::new(FileSink::of_task(options, &task.target)?),
         (None, Endpoint::Store(url)) => {
             let (resumes, inserts_first) = (task.target.copy, Some(task.target.inserts_first));
-            let options = StoreSinkOptions { resumes, inserts_first, ..sink_options(args, &plan) };
+            let options = StoreSinkOptions { resumes, inserts_first, ..store_options(&plan) };
             Box::new(StoreSink::open(stores::open(url)?, options)?)
         }
         (None, _) => return Err(Failure::bad_input("tasks need a store or files as their target").into()),
     };
-    let all = request(args, 1, (&*source, &*sink), &shape, folder.path());
+    let all = request(&plan, (&*source, &*sink), &shape, folder.path());
     // The limits are for all tasks together.
     let share = |limit: Option<f64>| limit.map(|limit| limit / f64::from(task.at_once));
     let (docs_per_s, bytes_per_s) = (share(all.docs_per_s), share(all.bytes_per_s));
     // Tasks of another job read back.
-    let request = CopyRequest { docs_per_s, bytes_per_s, verify: false, ..all };
+    let request = CopyRequest { parallel: 1, docs_per_s, bytes_per_s, verify: false, ..all };
     let stop = Arc::new(Stop::new());
     ask_on_interrupt(&stop)?;
     let report = perform_task(&request, &task, &stop)?;

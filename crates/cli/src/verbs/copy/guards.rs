@@ -1,14 +1,16 @@
 //! Checks before a copy writes anything. A target must not be the source, contain it, or be inside it.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use storebench_engine::store::{AnyStore, CollectionLayout, Existing, canonical, first_answer, place_of, same_file};
+use storebench_engine::store::{
+    AnyStore, CollectionLayout, Existing, StoreError, Uses, canonical, first_answer, place_of, same_file,
+};
 use storebench_results::redact_url;
 use storebench_study::workload::Body;
 use storebench_transfer::FileLocation;
 
+use super::plan::Plan;
 use crate::args::CopyArgs;
 use crate::endpoints::{Endpoint, find_files};
 use crate::failure::Failure;
@@ -21,25 +23,25 @@ const LISTED: usize = 30;
 ///
 /// # Errors
 /// The store has several collections, lists none, or fails.
-pub(super) fn with_collection<'a>(args: &'a CopyArgs, from: &Endpoint) -> Result<Cow<'a, CopyArgs>, Failure> {
-    let Endpoint::Store(url) = from else { return Ok(Cow::Borrowed(args)) };
+pub(super) fn with_collection(args: CopyArgs, from: &Endpoint) -> Result<CopyArgs, Failure> {
+    let Endpoint::Store(url) = from else { return Ok(args) };
     if args.from_collection.is_some() || args.query.is_some() {
-        return Ok(Cow::Borrowed(args));
+        return Ok(args);
     }
     let ask = |there: &str| {
         let say = "name the collection to read with --from-collection NAME (or use --query)";
         Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
     };
-    answered(args, [from])?;
+    answered(&args, [from])?;
     let mut there = match stores::open_to_read(url)?.collections() {
         Ok(there) => there,
-        Err(storebench_engine::store::StoreError::NotSupported(_)) => return Err(ask("")),
+        Err(StoreError::NotSupported(_)) => return Err(ask("")),
         Err(error) => return Err(Failure::of_store(url, &error)),
     };
     there.sort_unstable();
     match there.as_slice() {
         [] => Err(ask("")),
-        [one] => Ok(Cow::Owned(CopyArgs { from_collection: Some(one.clone()), ..args.clone() })),
+        [one] => Ok(CopyArgs { from_collection: Some(one.clone()), ..args }),
         several => {
             let more = several.len().saturating_sub(LISTED);
             let mut names = several[..several.len() - more].join(", ");
@@ -66,17 +68,12 @@ pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a E
 ///
 /// # Errors
 /// Names the conflict, and what to do.
-pub(super) fn check_places(
-    args: &CopyArgs,
-    from: &Endpoint,
-    to: &Endpoint,
-    to_collection: Option<&str>,
-    theirs: bool,
-) -> Result<(), Failure> {
+pub(super) fn check_places(plan: &Plan, theirs: bool) -> Result<(), Failure> {
+    let Plan { args, from, to, to_collection, .. } = plan;
     match (from, to) {
         (Endpoint::Store(source), Endpoint::Store(target)) if args.query.is_none() => {
             let source = (stores::open(source)?, collection(args.from_collection.as_deref(), theirs));
-            let target = (stores::open(target)?, collection(to_collection, args.into_existing));
+            let target = (stores::open(target)?, collection(to_collection.as_deref(), args.into_existing));
             if same_place(&source.0, &target.0) && source.0.full_name(&source.1) == target.0.full_name(&target.1) {
                 return Err(itself(
                     &format!("{}, {}", source.0.describe().url, source.1.name),
@@ -114,13 +111,7 @@ pub(super) fn check_places(
 fn collection(name: Option<&str>, theirs: bool) -> CollectionLayout {
     let name = name.unwrap_or_default().to_owned();
     let existing = theirs.then(|| Existing { name: name.clone(), key: None, body: None });
-    CollectionLayout {
-        name,
-        body: Body::Json,
-        indexes: Vec::new(),
-        existing,
-        uses: storebench_engine::store::Uses::ALL,
-    }
+    CollectionLayout { name, body: Body::Json, indexes: Vec::new(), existing, uses: Uses::ALL }
 }
 
 /// Whether two stores keep their data in the same place.
@@ -298,7 +289,7 @@ mod tests {
             let crate::args::Verb::Copy(args) = <crate::args::Args as clap::Parser>::parse_from(args).verb else {
                 unreachable!()
             };
-            check_places(&args, &Endpoint::of(from).unwrap(), &Endpoint::of(to).unwrap(), None, false).is_ok()
+            check_places(&Plan::of(*args).unwrap(), false).is_ok()
         };
         for (from, to) in [
             ("s3://b/a.jsonl", "s3://b/a.jsonl?region=x"),

@@ -1,31 +1,31 @@
 //! The columns of a target file, from the arguments or from the records of the source.
 
-use storebench_transfer::{Columns, FileLocation, Format, Infer, Kind, Shape, Source, TransferError, infer_columns};
+use std::path::Path;
 
-use crate::args::{ColumnArgs, CopyArgs};
+use storebench_transfer::{Columns, Format, Infer, Kind, Shape, Source, TransferError, infer_columns};
+
+use super::plan::Plan;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
-use crate::verbs::copy_settings::Settings;
 
 /// The format of the target, if it is a file.
-pub(super) fn format_of(args: &CopyArgs, to: &Endpoint) -> Option<Format> {
-    let name = match to {
-        Endpoint::Store(_) => return None,
-        Endpoint::Standard => return args.to_format.or(Some(Format::Jsonl)),
-        Endpoint::Files(path) => path.clone(),
-        Endpoint::Remote(url) => FileLocation::shown(url),
-    };
-    let folder = name.ends_with('/') || std::path::Path::new(&name).is_dir();
-    args.to_format.or_else(|| if folder { Some(Format::Jsonl) } else { Format::told_by(&name) })
+pub(super) fn format_of(plan: &Plan) -> Option<Format> {
+    if let Endpoint::Store(_) = plan.to {
+        return None;
+    }
+    plan.args.to_format.or_else(|| match plan.to.files() {
+        Some(name) if !name.ends_with('/') && !Path::new(&name).is_dir() => Format::told_by(&name),
+        _ => Some(Format::Jsonl),
+    })
 }
 
 /// Refuses flags about columns if the target has no columns.
 ///
 /// # Errors
 /// Names the flag.
-pub(super) fn check(settings: &Settings, format: Option<Format>) -> Result<(), Failure> {
-    let given = settings.first_of(&["--infer", "--schema", "--overflow", "--no-overflow"]);
-    match (given, format.is_some_and(Format::has_columns)) {
+pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
+    let given = plan.settings.first_of(&["--infer", "--schema", "--overflow", "--no-overflow"]);
+    match (given, format_of(plan).is_some_and(Format::has_columns)) {
         (Some(flag), false) => Err(Failure::bad_input(format!(
             "{flag} needs a target with columns: a .csv, .tsv, .parquet or .arrow file"
         ))),
@@ -38,18 +38,17 @@ pub(super) fn check(settings: &Settings, format: Option<Format>) -> Result<(), F
 /// # Errors
 /// The schema cannot be used, or the source fails.
 pub(super) fn columns(
-    args: &ColumnArgs,
+    plan: &Plan,
     source: &dyn Source,
-    parallel: u32,
     shape: &Shape,
     format: Format,
-    key_field: Option<&str>,
 ) -> Result<Columns, TransferError> {
+    let (args, key_field) = (&plan.args.columns, plan.key_field());
     let Some(path) = &args.schema else {
-        let mut infer = Infer::new(format, key_field);
+        let mut infer = Infer::new(format, key_field.as_deref());
         infer.records = args.infer.unwrap_or(infer.records);
         infer.overflow = args.overflow.clone().or(infer.overflow).filter(|_| !args.no_overflow);
-        return infer_columns(source, &source.splits(parallel)?, shape, &infer);
+        return infer_columns(source, &source.splits(plan.parallel)?, shape, &infer);
     };
     let wrong = |what: String| TransferError::BadInput(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot be read: {e}; check the path")))?;
@@ -61,8 +60,8 @@ pub(super) fn columns(
         columns.overflow = Some(name.clone());
     }
     if let Some(key) = key_field {
-        match columns.get(key) {
-            None => columns.list.insert(0, (key.to_owned(), Kind::Text)),
+        match columns.get(&key) {
+            None => columns.list.insert(0, (key, Kind::Text)),
             Some(Kind::Text) => {}
             Some(_) => {
                 return Err(wrong(format!(

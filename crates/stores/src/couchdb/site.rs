@@ -1,0 +1,125 @@
+//! Creating, marking and removing Storebench's databases.
+
+use serde_json::json;
+use storebench_engine::store::{Holdings, Marked, Removal, Site, SiteOutcome, StoreError, Wanted};
+use storebench_study::workload::Body;
+
+use super::server::{FORM, Index, Server};
+use crate::net;
+
+/// The databases whose names begin with the prefix.
+pub(super) struct Databases<'s> {
+    pub(super) server: &'s Server,
+    pub(super) prefix: &'s str,
+    /// The URL without secrets.
+    pub(super) shown: &'s str,
+}
+
+impl Databases<'_> {
+    async fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.server.databases(self.prefix).await?.ok_or_else(|| {
+            StoreError::Unreachable(format!(
+                "{} does not let this user list databases; use an administrator's user and password",
+                self.server.host
+            ))
+        })
+    }
+}
+
+impl Site for Databases<'_> {
+    const ANOTHER: &'static str = "another ?prefix=";
+
+    fn shown(&self) -> String {
+        self.shown.to_owned()
+    }
+
+    fn form(&self, _body: Body) -> String {
+        FORM.to_owned()
+    }
+
+    async fn look(&mut self) -> Result<Holdings, StoreError> {
+        let mut found = Holdings::default();
+        for name in self.names().await? {
+            match self.server.mark_of(&name).await? {
+                Some(mark) => found.marked.push(Marked::new(collection_of(self.prefix, &name), mark)),
+                None => found.theirs.push(name),
+            }
+        }
+        if !found.theirs.is_empty() {
+            // A database that was removed meanwhile looks unmarked. Drop those that no longer exist.
+            let now = self.names().await?;
+            found.theirs.retain(|name| now.contains(name));
+        }
+        found.made = (!found.marked.is_empty()).then_some(true);
+        found.absent = found.marked.is_empty() && found.theirs.is_empty();
+        found.foreign = found.theirs.first().map(|database| format!("the database `{database}`"));
+        Ok(found)
+    }
+
+    async fn rest(&mut self) {
+        net::rest().await;
+    }
+
+    async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
+        let mut databases = names.iter().map(|name| database_of(self.prefix, name));
+        Ok(databases.find(|name| found.theirs.contains(name)).map(|name| format!("the database `{name}`")))
+    }
+
+    async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
+        for planned in &wanted.collections {
+            let database = database_of(self.prefix, planned.name());
+            if planned.is_new() && self.server.create(&database).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
+            }
+            let before = planned.before.as_deref();
+            if planned.marks() && self.server.mark(&database, before, &planned.mark).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
+            }
+            for fields in &planned.layout.indexes {
+                let index = Index::over(fields);
+                self.server.index(&database, &index.name, &json!({ "fields": index.fields })).await?;
+            }
+        }
+        Ok(SiteOutcome::Done)
+    }
+
+    /// Marks each database as being removed first. A copy that takes it over meanwhile also replaces the mark that was
+    /// found, so only one of the two succeeds.
+    async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
+        for going in &removal.going {
+            let database = database_of(self.prefix, &going.name);
+            if self.server.mark(&database, Some(&going.mark), &going.removing().mark).await? == SiteOutcome::Changed {
+                return Ok(SiteOutcome::Changed);
+            }
+            self.server.remove(&database).await?;
+        }
+        Ok(SiteOutcome::Done)
+    }
+}
+
+/// The database of one of Storebench's collections. Database names have no capital letters, so `$` precedes each.
+/// Collection names contain no `$`.
+pub(super) fn database_of(prefix: &str, collection: &str) -> String {
+    let mut name = prefix.to_owned();
+    for c in collection.chars() {
+        if c.is_ascii_uppercase() {
+            name.push('$');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+/// The collection that one of Storebench's databases was created for.
+fn collection_of(prefix: &str, database: &str) -> String {
+    let mut name = String::new();
+    let mut capital = false;
+    for c in database.strip_prefix(prefix).unwrap_or(database).chars() {
+        match std::mem::replace(&mut capital, c == '$') {
+            _ if c == '$' => {}
+            true => name.push(c.to_ascii_uppercase()),
+            false => name.push(c),
+        }
+    }
+    name
+}
