@@ -193,13 +193,12 @@ impl Progress {
     fn interval(&mut self, to_ns: u64, record: &Recorder) {
         let Some(phase) = &mut self.phase else { return };
         let seconds = to_ns.saturating_sub(phase.to_ns) as f64 / 1e9;
-        let (done, documents): (u64, u64) =
-            record.ops.iter().fold((0, 0), |(n, d), op| (n + op.ended(), d + op.documents));
-        phase.done += done;
+        let documents: u64 = record.ops.iter().map(|op| op.documents).sum();
+        phase.done += record.ops.iter().map(|op| op.ended()).sum::<u64>();
         phase.documents += documents;
         phase.errors += record.ops.iter().map(|op| op.errors()).sum::<u64>();
         phase.to_ns = to_ns;
-        let text = phase.rates(done, documents, seconds) + &phase.left();
+        let text = phase.rates(record.answers(), documents, seconds) + &phase.left();
         let position = phase.duration_ns.map_or(phase.done, |_| to_ns / 1_000_000);
         phase.show(&self.place, position, text);
     }
@@ -211,13 +210,13 @@ impl Phase {
     }
 
     /// The rates of an interval.
-    fn rates(&self, done: u64, documents: u64, seconds: f64) -> String {
+    fn rates(&self, answers: u64, documents: u64, seconds: f64) -> String {
         if seconds <= 0.0 {
             return String::new();
         }
         let mut text = match self.loads {
             true => format!("{} documents/s", human::rate(documents as f64 / seconds)),
-            false => format!("{} operations/s", human::rate(done as f64 / seconds)),
+            false => format!("{} operations/s", human::rate(answers as f64 / seconds)),
         };
         if self.errors > 0 {
             text += &format!(", {} errors", human::count(self.errors));

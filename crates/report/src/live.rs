@@ -159,7 +159,6 @@ impl Observer for Live {
 /// The figures of an interval: answers per second, the p99 of the slowest operation, errors.
 fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> String {
     let seconds = to_ns.saturating_sub(place.from_ns) as f64 / 1e9;
-    let answered: u64 = record.ops.iter().map(|op| op.succeeded).sum();
     let errors: u64 = record.ops.iter().map(storebench_engine::measure::Tally::errors).sum();
     let p99 = record.ops.iter().filter_map(|op| {
         let times = if op.response.is_empty() { &op.service } else { &op.response };
@@ -167,7 +166,7 @@ fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> Stri
     });
     serde_json::json!({
         "trial": place.trial, "of": place.of, "configuration": place.configuration, "phase": phase, "second": to_ns as f64 / 1e9,
-        "per_s": if seconds > 0.0 { answered as f64 / seconds } else { 0.0 }, "p99_ns": p99.max(), "errors": errors,
+        "per_s": if seconds > 0.0 { record.answers() as f64 / seconds } else { 0.0 }, "p99_ns": p99.max(), "errors": errors,
     })
     .to_string()
 }
@@ -251,4 +250,20 @@ fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response<Body>
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in the result: what was not found was answered, what failed was not.
+    #[test]
+    fn the_rate_counts_answers() {
+        let mut record = Recorder::new(1);
+        let tally = &mut record.ops[0];
+        (tally.succeeded, tally.missed, tally.failed[0]) = (30, 10, 5);
+        let place = RunningTrial { trial: 1, of: 1, configuration: "a".into(), from_ns: 1_000_000_000 };
+        let now: serde_json::Value = serde_json::from_str(&now(&place, "reads", 3_000_000_000, &record)).unwrap();
+        assert_eq!((now["per_s"].as_f64(), now["errors"].as_u64()), (Some(20.0), Some(5)));
+    }
 }

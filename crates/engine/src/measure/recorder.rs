@@ -44,6 +44,11 @@ impl Recorder {
         }
     }
 
+    /// Operations that the store answered, also with *not found*: what every rate counts, during the run and in its result.
+    pub fn answers(&self) -> u64 {
+        self.ops.iter().map(|op| op.succeeded + op.missed).sum()
+    }
+
     /// Adds another recorder of the same plan to this one.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.ops.iter_mut().zip(&other.ops) {

@@ -112,7 +112,7 @@ impl IntervalAnswers {
         Self {
             from_ns: interval.from_ns,
             to_ns: interval.to_ns,
-            answers: record.ops.iter().map(|op| op.succeeded + op.missed).sum(),
+            answers: record.answers(),
             all,
             by_op: record.ops.iter().map(|op| op.answered_at).collect(),
         }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use indexmap::IndexMap;
 use storebench_documents::Compression;
-use storebench_engine::measure::{Interval, Label, PhaseRecord, Recorder, ResourceSample, Tally, WorkerUse};
+use storebench_engine::measure::{Interval, Label, PhaseRecord, ResourceSample, Tally, WorkerUse};
 use storebench_engine::store::{Capabilities, ErrorKind};
 
 use crate::own_delay::{Load, ORDINARY_LATENESS_NS, own_delay, stopped_at};
@@ -104,7 +104,7 @@ pub fn gather_phase(
         partial: record.partial.as_ref().map(|p| p.why.clone()),
         store_stats: super::store_figures::gather(&record.store_stats),
         unknown_outcomes: record.unknown_outcomes(),
-        steadiness: steadiness_of(record, |i| Some(per_second(answered(&i.record()), length(i)))),
+        steadiness: steadiness_of(record, |i| Some(per_second(i.record().answers(), length(i)))),
         response_steadiness: open.then(|| steadiness_of(record, median_response_ns)).flatten(),
         ..PhaseResult::default()
     }
@@ -126,7 +126,7 @@ const FEWEST_FOR_COURSE: usize = 3;
 /// Answers per second in parts of a phase, each of whole intervals. Counts are divided by times, so that no averages
 /// are averaged. A short last part is merged into the one before it.
 fn course(record: &PhaseRecord) -> Vec<f64> {
-    let intervals: Vec<(u64, u64)> = record.intervals.iter().map(|i| (answered(&i.record()), length(i))).collect();
+    let intervals: Vec<(u64, u64)> = record.intervals.iter().map(|i| (i.record().answers(), length(i))).collect();
     if intervals.len() < FEWEST_FOR_COURSE {
         return Vec::new();
     }
@@ -218,7 +218,7 @@ fn deviation(count: u64, sum: u64, squared: u64) -> Option<f64> {
 fn gather_rate(record: &PhaseRecord, scheduled: u64) -> RateResult {
     let scheduled_over_ns = record.scheduled_over_ns.unwrap_or(record.sending_ns);
     let scheduled_per_s = per_second(scheduled, scheduled_over_ns);
-    let achieved_per_s = share(answered(&record.total) as f64 * 1e9, answering_ns(record));
+    let achieved_per_s = share(record.total.answers() as f64 * 1e9, answering_ns(record));
     RateResult {
         scheduled,
         scheduled_per_s,
@@ -228,17 +228,13 @@ fn gather_rate(record: &PhaseRecord, scheduled: u64) -> RateResult {
     }
 }
 
-fn answered(recorder: &Recorder) -> u64 {
-    recorder.ops.iter().map(|t| t.succeeded + t.missed).sum()
-}
-
 /// The time that successes and misses took, in ns. In a closed loop it is the whole phase. In an open loop it is the
 /// time in which they reach the best rate, taken from the start to the end of any interval that ends after the
 /// schedule. Over the whole time, one operation that hangs through the drain would count against all others. The last
 /// operation was scheduled at the end of the schedule, so its least service time is not a delay. One operation that is
 /// answered after the schedule counts as answered in it, since it may have been due at the very end.
 fn answering_ns(record: &PhaseRecord) -> f64 {
-    let all = answered(&record.total);
+    let all = record.total.answers();
     if record.scheduled.is_none() || all == 0 {
         return record.elapsed_ns as f64;
     }
@@ -253,7 +249,7 @@ fn answering_ns(record: &PhaseRecord) -> f64 {
         if after.to_ns <= scheduled_over_ns {
             break;
         }
-        count = count.saturating_sub(answered(&after.record()));
+        count = count.saturating_sub(after.record().answers());
         best = best.max(rate((count + 1).min(all), before.to_ns));
     }
     share(all as f64 * 1e9, best)
