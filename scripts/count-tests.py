@@ -99,6 +99,8 @@ def summary(counters, code, conformance=(), missing=()):
     """The last lines and the exit code, from the counters of all binaries and the code of a failed one, if any."""
     passed, failed = (sum(getattr(each, what) for each in counters) for what in ("passed", "failed"))
     skipped, failures = ([one for each in counters for one in getattr(each, what)] for what in ("skipped", "failures"))
+    # A binary that was killed has no result, and its tests are in the list alone.
+    failed = max(failed, len(failures))
     lines = list(conformance)
     lines += [f"skipped  {name}: {why}" for name, why in skipped]
     lines += [f"failed   {name}" for name in failures]
@@ -283,6 +285,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             time.sleep(0.01)
         over.set()
     assert child.returncode == -signal.SIGKILL and counter.failures, (child.returncode, counter.failures)
+    assert summary([counter], 101)[0][-1] == "0 passed, 1 failed, 0 skipped", counter.failures
 
 
 def main():
