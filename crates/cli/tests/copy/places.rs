@@ -120,6 +120,12 @@ fn a_resume_beside_a_log_that_cannot_be_read_begins_nothing() {
         refused(&cli, &format!("{copy} --resume"), says);
         refused(&cli, &format!("{copy} --resume --rejects bad.jsonl"), says);
     }
+    // Beside the log of another copy, the message names a second way.
+    let other = "copy more.jsonl sqlite:d.db --op counter --value v";
+    refused(&cli, &format!("{other} --resume"), "move its folder elsewhere");
+    std::fs::rename(&folder, cli.path("elsewhere")).unwrap();
+    cli.run(&format!("{other} --resume")).code(0);
+    std::fs::rename(cli.path("elsewhere"), &folder).unwrap();
     cli.run(&format!("{copy} --restart")).code(0);
 }
 

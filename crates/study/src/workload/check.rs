@@ -223,7 +223,7 @@ fn collection(study: &Study, name: &str, at: &mut Problems<'_>) {
                 at.say(&["index", &position], format!("names `{field}` twice; name it once"));
             }
             if field.contains('\0') {
-                at.say(&["index", &position], "no store takes a field with U+0000 in its name");
+                at.say(&["index", &position], "an index cannot have a field with U+0000 in its name; leave it out");
             } else if c.from.is_none() && c.existing.is_none() && !c.fields.contains_key(field) {
                 at.say(&["index", &position], no_such("field", field, c.fields.keys().map(String::as_str)));
             }

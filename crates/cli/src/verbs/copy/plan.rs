@@ -107,7 +107,10 @@ impl Plan {
         } else if args.resume {
             for folder in unfinished {
                 // What cannot be read may be this copy, and starting it again may apply its records a second time.
-                if let Some(flags) = self.settings.differs_from(&settings_of(folder).map_err(Failure::bad_input)?) {
+                let settings = settings_of(folder).map_err(|error| {
+                    Failure::bad_input(format!("{error}, or, if it is of another copy, move its folder elsewhere"))
+                })?;
+                if let Some(flags) = self.settings.differs_from(&settings) {
                     return Err(Failure::bad_input(format!(
                         "the unfinished copy in {} was started with another {flags}; to resume it, use the same \
                          arguments in the same working folder",
