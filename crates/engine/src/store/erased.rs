@@ -14,36 +14,48 @@ use super::{
 };
 use crate::{WorkerJob, WorkerReport};
 
-/// The calls of a store that go unchanged through whatever is around it, each with its types: here only. What is around
-/// a store denies `clippy::missing_trait_methods`, so a call that is missing here does not pass `make check`.
-macro_rules! forwarded {
+/// The calls that a hosted store sends to the process that hosts it, with nothing to do before or after, each with its
+/// types: here only.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! sent_calls {
     ($make:ident! $($how:tt)*) => { $make! { ($($how)*)
-        runtime() -> Runtime;
-        answers() -> Result<(), StoreError>;
         holdings() -> Result<Holdings, StoreError>;
-        inspect() -> Result<Namespace, StoreError>;
         owner_of(collection: &str) -> Result<Option<Owner>, StoreError>;
-        prepare(layout: &Layout, how: Prepare) -> Result<(), StoreError>;
-        settle(at_most: Duration) -> Result<bool, StoreError>;
         compact() -> Result<(), StoreError>;
         stats() -> Result<Stats, StoreError>;
         sample_keys(collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
         cuts(collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
-        range_order(collection: CollectionId) -> Option<String>;
         account(collection: CollectionId) -> Result<Account, StoreError>;
-        same_keys(collection: CollectionId) -> SameKeys;
         collections() -> Result<Vec<String>, StoreError>;
         plain_columns(table: &str) -> Result<Option<(String, String)>, StoreError>;
-        full_name(collection: &CollectionLayout) -> String;
         parts() -> Result<Vec<String>, StoreError>;
-        try_query(request: &Request<'_>) -> Result<(), StoreError>;
-        explain(request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
-        build_index(collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError>;
         drop_index(collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError>;
-        paths() -> Vec<PathBuf>;
         close() -> Result<(), StoreError>;
         remove() -> Result<(), StoreError>;
     } };
+}
+
+/// The calls of a store that go unchanged through a decorator: `sent_calls` and these. What is around a store denies
+/// `clippy::missing_trait_methods`, so a call that is missing here does not pass `make check`.
+macro_rules! forwarded {
+    ($make:ident! $($how:tt)*) => {
+        $crate::sent_calls! { $make! $($how)* }
+        $make! { ($($how)*)
+            runtime() -> Runtime;
+            answers() -> Result<(), StoreError>;
+            inspect() -> Result<Namespace, StoreError>;
+            prepare(layout: &Layout, how: Prepare) -> Result<(), StoreError>;
+            settle(at_most: Duration) -> Result<bool, StoreError>;
+            range_order(collection: CollectionId) -> Option<String>;
+            same_keys(collection: CollectionId) -> SameKeys;
+            full_name(collection: &CollectionLayout) -> String;
+            try_query(request: &Request<'_>) -> Result<(), StoreError>;
+            explain(request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;
+            build_index(collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError>;
+            paths() -> Vec<PathBuf>;
+        }
+    };
 }
 pub(super) use forwarded;
 

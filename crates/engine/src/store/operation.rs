@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 use super::{Batch, Isolation, OpKind, Step};
 
 /// Number of a collection in the [`Layout`](super::Layout), in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct CollectionId(pub u16);
 
 impl CollectionId {
@@ -21,11 +23,12 @@ pub struct Token(pub u64);
 
 /// One operation on one collection. Everything is borrowed: a session that does not finish within
 /// `submit` copies what it needs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Request<'a> {
     /// The collection it works on.
     pub collection: CollectionId,
     /// What to do.
+    #[serde(borrow)]
     pub op: Op<'a>,
     /// Whether the caller wants the contents of what is read, or only that it was read. A session
     /// still fetches everything: this decides only whether it is handed over.
@@ -33,13 +36,16 @@ pub struct Request<'a> {
 }
 
 /// What to do. Keys are UTF-8; bodies are JSON, bytes or a decimal integer as the collection says.
-#[derive(Debug, Clone, Copy)]
+///
+/// Serialized without its batch and its steps, which cannot be borrowed from the bytes of a message.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Op<'a> {
     /// Stores a new document; *conflict* if the key exists. (Also called add.)
     Insert {
         /// The key.
         key: &'a str,
         /// The document.
+        #[serde(serialize_with = "as_bytes")]
         body: &'a [u8],
     },
     /// Stores a document whether or not the key exists. (Also called set or put.)
@@ -47,6 +53,7 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The document.
+        #[serde(serialize_with = "as_bytes")]
         body: &'a [u8],
     },
     /// Stores a document if the key exists; *not found* otherwise.
@@ -54,6 +61,7 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The document.
+        #[serde(serialize_with = "as_bytes")]
         body: &'a [u8],
     },
     /// Adds bytes after the stored ones; *not found* if there are none. Collections of bytes only.
@@ -61,6 +69,7 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The bytes to add.
+        #[serde(serialize_with = "as_bytes")]
         bytes: &'a [u8],
     },
     /// Adds bytes before the stored ones; *not found* if there are none. Collections of bytes only.
@@ -68,6 +77,7 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The bytes to add.
+        #[serde(serialize_with = "as_bytes")]
         bytes: &'a [u8],
     },
     /// Reads one document; *not found* if there is none.
@@ -106,8 +116,10 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The revision that a read returned.
+        #[serde(serialize_with = "as_bytes")]
         expected: &'a [u8],
         /// The document.
+        #[serde(serialize_with = "as_bytes")]
         body: &'a [u8],
     },
     /// Merges a JSON Merge Patch (RFC 7396) into a stored document; *not found* if there is none.
@@ -115,6 +127,7 @@ pub enum Op<'a> {
         /// The key.
         key: &'a str,
         /// The patch.
+        #[serde(serialize_with = "as_bytes")]
         patch: &'a [u8],
     },
     /// Writes several documents with one request, or in one transaction if the store has transactions.
@@ -125,18 +138,21 @@ pub enum Op<'a> {
         /// What each item does.
         kind: BulkWrite,
         /// The keys and documents.
+        #[serde(skip)]
         items: Batch<'a>,
     },
     /// Reads several documents with one request. Documents that do not exist are left out. A key that is requested
     /// twice is answered twice: there is one row for each requested key whose document exists.
     BulkRead {
         /// The keys; bodies are empty.
+        #[serde(skip)]
         keys: Batch<'a>,
     },
     /// Removes several documents with one request. Documents that do not exist are left out, so a repeated key counts
     /// once.
     BulkDelete {
         /// The keys; bodies are empty.
+        #[serde(skip)]
         keys: Batch<'a>,
     },
     /// The first `limit` documents whose indexed field equals a value.
@@ -169,6 +185,7 @@ pub enum Op<'a> {
         /// `design/view`.
         view: &'a str,
         /// Which of its rows.
+        #[serde(borrow)]
         rows: ViewRows<'a>,
         /// How many of the first rows to leave out.
         skip: u32,
@@ -183,6 +200,7 @@ pub enum Op<'a> {
         /// The query as the study has it: text, or the JSON text of a query that is not text.
         text: &'a str,
         /// The name and the value of each parameter, the value as JSON. Always the same names in the same order.
+        #[serde(skip)]
         values: Batch<'a>,
     },
     /// Several steps, all of them or none. Steps that find no document are counted and do not end it. If any other error
@@ -192,6 +210,7 @@ pub enum Op<'a> {
         /// How far it is kept apart from others.
         isolation: Isolation,
         /// What it does, in order.
+        #[serde(skip)]
         steps: &'a [Step],
         /// Whether it is rolled back after its last step. Then it has written nothing, and that is a success.
         rolls_back: bool,
@@ -199,7 +218,7 @@ pub enum Op<'a> {
 }
 
 /// Which rows of a view to return. Keys are JSON, compared in the order of the store's views.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ViewRows<'a> {
     /// All of them.
     All,
@@ -215,12 +234,17 @@ pub enum ViewRows<'a> {
 }
 
 /// What each item of a bulk write does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BulkWrite {
     /// As [`Op::Insert`].
     Insert,
     /// As [`Op::Upsert`].
     Upsert,
+}
+
+/// Serializes bytes all at once. By itself, serde serializes them one by one.
+fn as_bytes<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(bytes)
 }
 
 impl Op<'_> {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storebench_engine::store::{
     Account, AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings,
@@ -26,7 +27,7 @@ use crate::connection::{Dialog, Link, again};
 use crate::net::Stream;
 use crate::registry::{OptionHelp, Scheme};
 use session::HostedSession;
-use wire::{Ask, Call, Hello};
+use wire::{Ask, Hello};
 
 pub use serve::serve;
 
@@ -67,18 +68,18 @@ impl HostedStore {
         Ok(Self { inner, socket: socket.into(), layout: Mutex::default(), version: Mutex::default() })
     }
 
-    /// Makes a control call.
-    fn ask<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, StoreError> {
+    /// Makes a control call: its name and its arguments.
+    fn ask<T: DeserializeOwned>(&self, call: (&str, impl Serialize)) -> Result<T, StoreError> {
         self.ask_within(call, LONGEST_CALL)
     }
 
-    fn ask_within<T: DeserializeOwned>(&self, call: &Call<'_>, within: Duration) -> Result<T, StoreError> {
+    fn ask_within<T: DeserializeOwned>(&self, call: (&str, impl Serialize), within: Duration) -> Result<T, StoreError> {
         let unreachable = |e: io::Error| not_there(&self.socket, &e);
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         stream.set_read_timeout(Some(within)).map_err(unreachable)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
         wire::write_frame(&mut stream, &Hello::Control).map_err(unreachable)?;
-        wire::write_frame(&mut stream, call).map_err(unreachable)?;
+        wire::write_frame(&mut stream, &call).map_err(unreachable)?;
         let mut buffer = Vec::new();
         if !wire::read_frame(&mut stream, &mut buffer).map_err(unreachable)? {
             return Err(unreachable(io::Error::other("the process closed the connection")));
@@ -119,9 +120,18 @@ async fn connect(socket: &Path, hello: &Hello) -> Result<Stream, StoreError> {
     }
 }
 
+/// Methods that send the calls, each with its name and a tuple of its arguments.
+macro_rules! send {
+    (() $($name:ident($($argument:ident: $of:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&self, $($argument: $of),*) -> $gives { self.ask((stringify!($name), ($($argument,)*))) })*
+    };
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl Store for HostedStore {
     type Session = HostedSession;
+
+    storebench_engine::sent_calls!(send!);
 
     fn describe(&self) -> Description {
         let inner = self.inner.describe();
@@ -143,26 +153,18 @@ impl Store for HostedStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        let version = self.ask(&Call::Describe)?;
+        let version = self.ask(("describe", ()))?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
         Ok(())
     }
 
-    fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.ask(&Call::Holdings)
-    }
-
     fn inspect(&self) -> Result<Namespace, StoreError> {
         Store::answers(self)?;
-        self.ask(&Call::Inspect)
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        self.ask(&Call::OwnerOf(collection))
+        self.ask(("inspect", ()))
     }
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
-        self.ask::<()>(&Call::Prepare(layout.clone(), how))?;
+        self.ask::<()>(("prepare", (layout, how)))?;
         *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = Some((layout.clone(), how));
         Ok(())
     }
@@ -185,47 +187,15 @@ impl Store for HostedStore {
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        self.ask_within(&Call::Settle(at_most), at_most + PATIENCE)
-    }
-
-    fn compact(&self) -> Result<(), StoreError> {
-        self.ask(&Call::Compact)
-    }
-
-    fn stats(&self) -> Result<Stats, StoreError> {
-        self.ask(&Call::Stats)
-    }
-
-    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::SampleKeys(collection.0, at_most as u64, seed))
-    }
-
-    fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::Cuts(collection.0, ranges as u64))
+        self.ask_within(("settle", at_most), at_most + PATIENCE)
     }
 
     fn range_order(&self, collection: CollectionId) -> Option<String> {
-        self.ask(&Call::RangeOrder(collection.0)).unwrap_or_default()
-    }
-
-    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
-        self.ask(&Call::Account(collection.0))
+        self.ask(("range_order", collection)).unwrap_or_default()
     }
 
     fn same_keys(&self, collection: CollectionId) -> SameKeys {
-        self.ask(&Call::SameKeys(collection.0)).unwrap_or_default()
-    }
-
-    fn plain_columns(&self, table: &str) -> Result<Option<(String, String)>, StoreError> {
-        self.ask(&Call::PlainColumns(table))
-    }
-
-    fn collections(&self) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::Collections)
-    }
-
-    fn parts(&self) -> Result<Vec<String>, StoreError> {
-        self.ask(&Call::Parts)
+        self.ask(("same_keys", collection)).unwrap_or_default()
     }
 
     fn rows<'a>(&'a self, _: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
@@ -233,19 +203,15 @@ impl Store for HostedStore {
     }
 
     fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.ask(&Call::TryQuery(Ask::of(request)))
+        self.ask(("try_query", Ask::of(request)))
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        self.ask(&Call::Explain(Ask::of(request)))
+        self.ask(("explain", Ask::of(request)))
     }
 
     fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
-        self.ask_within(&Call::BuildIndex(collection.0, name, text), LONGEST_BUILD)
-    }
-
-    fn drop_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<(), StoreError> {
-        self.ask(&Call::DropIndex(collection.0, name, text))
+        self.ask_within(("build_index", (collection, name, text)), LONGEST_BUILD)
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
@@ -254,13 +220,5 @@ impl Store for HostedStore {
 
     fn paths(&self) -> Vec<PathBuf> {
         self.inner.paths()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.ask(&Call::Close)
-    }
-
-    fn remove(&self) -> Result<(), StoreError> {
-        self.ask(&Call::Remove)
     }
 }

@@ -10,14 +10,14 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use storebench_engine::store::{
     AnyStore, BatchBuf, CollectionId, Layout, OpError, PhaseStart, Prepare, Reply, Runtime, Session, SessionOptions,
     StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
 
-use super::wire::{self, Answer, Ask, Call, Ended, Hello};
+use super::wire::{self, Answer, Ask, Ended, Hello};
 
 /// The initial size of a session's read buffer.
 const READ_BYTES: usize = 256 << 10;
@@ -62,6 +62,20 @@ struct Host {
 
 /// How long to retry a call that open sessions may block.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs the call of this name.
+macro_rules! run {
+    (($store:ident, $call:ident, $arguments:ident)
+     $($name:ident($($argument:ident: $of:ty),*) -> $gives:ty;)*) => {
+        match $call {
+            $(stringify!($name) => {
+                let ($($argument,)*): ($($of,)*) = received($arguments)?;
+                told(&$store.$name($($argument),*))
+            })*
+            _ => Err(garbage(postcard::Error::DeserializeBadEnum)),
+        }
+    };
+}
 
 impl Host {
     fn connection(&self, mut stream: UnixStream) -> io::Result<()> {
@@ -114,48 +128,38 @@ impl Host {
     fn control(&self, mut stream: UnixStream) -> io::Result<()> {
         let mut buffer = Vec::new();
         while wire::read_frame(&mut stream, &mut buffer)? {
-            let call = || self.call(postcard::from_bytes(&buffer).map_err(garbage)?);
-            let answer = without_sessions(&self.sessions, call)?;
+            let answer = without_sessions(&self.sessions, || self.call(&buffer))?;
             stream.write_all(&answer)?;
         }
         Ok(())
     }
 
     /// Runs a call. Returns the frame with its answer, and whether it failed.
-    fn call(&self, call: Call<'_>) -> io::Result<(Vec<u8>, bool)> {
+    fn call(&self, frame: &[u8]) -> io::Result<(Vec<u8>, bool)> {
+        let (call, arguments) = postcard::take_from_bytes::<&str>(frame).map_err(garbage)?;
         let store = &self.store;
         let prepared = |now| *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        if matches!(call, "close" | "remove") {
+            prepared(false);
+        }
+        let (batch, steps) = (&mut BatchBuf::new(), &mut Vec::new());
         match call {
-            Call::Holdings => told(&store.holdings()),
-            Call::Inspect => told(&store.inspect()),
-            Call::OwnerOf(collection) => told(&store.owner_of(collection)),
-            Call::Describe => told(&Ok(store.describe().version)),
-            Call::Prepare(layout, how) => told(&store.prepare(&layout, how).map(|()| prepared(true))),
-            Call::Settle(at_most) => told(&store.settle(at_most)),
-            Call::Compact => told(&store.compact()),
-            Call::Stats => told(&store.stats()),
-            Call::SampleKeys(collection, at_most, seed) => {
-                told(&store.sample_keys(CollectionId(collection), at_most as usize, seed))
+            "describe" => told(&Ok(store.describe().version)),
+            "inspect" => told(&store.inspect()),
+            "prepare" => {
+                let (layout, how): (Layout, Prepare) = received(arguments)?;
+                told(&store.prepare(&layout, how).map(|()| prepared(true)))
             }
-            Call::Cuts(collection, ranges) => told(&store.cuts(CollectionId(collection), ranges as usize)),
-            Call::RangeOrder(collection) => told(&Ok(store.range_order(CollectionId(collection)))),
-            Call::Account(collection) => told(&store.account(CollectionId(collection))),
-            Call::SameKeys(collection) => told(&Ok(store.same_keys(CollectionId(collection)))),
-            Call::PlainColumns(table) => told(&store.plain_columns(table)),
-            Call::Collections => told(&store.collections()),
-            Call::Parts => told(&store.parts()),
-            Call::TryQuery(ask) => told(&store.try_query(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
-            Call::Explain(ask) => told(&store.explain(&ask.request(&mut BatchBuf::new(), &mut Vec::new()))),
-            Call::BuildIndex(collection, name, text) => told(&store.build_index(CollectionId(collection), name, text)),
-            Call::DropIndex(collection, name, text) => told(&store.drop_index(CollectionId(collection), name, text)),
-            Call::Close => {
-                prepared(false);
-                told(&store.close())
+            "settle" => told(&store.settle(received(arguments)?)),
+            "range_order" => told(&Ok(store.range_order(received(arguments)?))),
+            "same_keys" => told(&Ok(store.same_keys(received(arguments)?))),
+            "try_query" => told(&store.try_query(&received::<Ask<'_>>(arguments)?.request(batch, steps))),
+            "explain" => told(&store.explain(&received::<Ask<'_>>(arguments)?.request(batch, steps))),
+            "build_index" => {
+                let (collection, name, text) = received(arguments)?;
+                told(&store.build_index(collection, name, text))
             }
-            Call::Remove => {
-                prepared(false);
-                told(&store.remove())
-            }
+            _ => storebench_engine::sent_calls!(run! store, call, arguments),
         }
     }
 
@@ -228,6 +232,10 @@ fn told<T: Serialize>(outcome: &Result<T, StoreError>) -> io::Result<(Vec<u8>, b
     let mut frame = Vec::new();
     wire::push(outcome, &mut frame).map_err(io::Error::other)?;
     Ok((frame, outcome.is_err()))
+}
+
+fn received<'a, T: Deserialize<'a>>(arguments: &'a [u8]) -> io::Result<T> {
+    postcard::from_bytes(arguments).map_err(garbage)
 }
 
 fn garbage(error: postcard::Error) -> io::Error {

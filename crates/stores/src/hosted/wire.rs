@@ -1,5 +1,6 @@
 //! The protocol between a session and the process that hosts its store. A frame is a length (4 bytes, little endian)
-//! and a postcard value. Both ends are the same program, so the format has no version.
+//! and a postcard value. A control call is its name and its arguments, and its answer is the store's result or error.
+//! Both ends are the same program, so the format has no version.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 use storebench_engine::store::{
-    Batch, BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Isolation, Layout, Op, OpError, OpKind, Prepare,
-    ReadConsistency, Reject, Reply, Request, Step, StoreError, ViewRows,
+    Batch, BatchBuf, CollectionId, Durability, ErrorKind, Layout, Op, OpError, OpKind, Prepare, ReadConsistency,
+    Reject, Reply, Request, Step, StoreError,
 };
 
 /// The maximum length of a frame.
@@ -39,70 +40,19 @@ impl Guarantees {
     }
 }
 
-/// A control call. Its answer is the store's result or error.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Call<'a> {
-    Holdings,
-    Inspect,
-    OwnerOf(&'a str),
-    Describe,
-    Prepare(Layout, Prepare),
-    Settle(Duration),
-    Compact,
-    Stats,
-    SampleKeys(u16, u64, u64),
-    Cuts(u16, u64),
-    RangeOrder(u16),
-    Account(u16),
-    SameKeys(u16),
-    PlainColumns(&'a str),
-    Collections,
-    Parts,
-    #[serde(borrow)]
-    TryQuery(Ask<'a>),
-    #[serde(borrow)]
-    Explain(Ask<'a>),
-    BuildIndex(u16, &'a str, &'a str),
-    DropIndex(u16, &'a str, &'a str),
-    Close,
-    Remove,
-}
-
 /// An operation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ask<'a> {
-    collection: u16,
-    contents: bool,
+    /// Without its batch and steps.
     #[serde(borrow)]
-    op: WireOp<'a>,
+    request: Request<'a>,
+    #[serde(borrow)]
+    batch: Pairs<'a>,
+    #[serde(borrow)]
+    steps: Vec<WireStep<'a>>,
 }
 
 type Pairs<'a> = Vec<(&'a str, &'a Bytes)>;
-
-#[derive(Debug, Serialize, Deserialize)]
-enum WireOp<'a> {
-    Insert(&'a str, &'a Bytes),
-    Upsert(&'a str, &'a Bytes),
-    Replace(&'a str, &'a Bytes),
-    Append(&'a str, &'a Bytes),
-    Prepend(&'a str, &'a Bytes),
-    Read(&'a str),
-    Exists(&'a str),
-    Delete(&'a str),
-    Touch(&'a str, Duration),
-    Counter(&'a str, i64, i64),
-    CompareAndSwap(&'a str, &'a Bytes, &'a Bytes),
-    MergePatch(&'a str, &'a Bytes),
-    BulkWrite(bool, #[serde(borrow)] Pairs<'a>),
-    BulkRead(#[serde(borrow)] Vec<&'a str>),
-    BulkDelete(#[serde(borrow)] Vec<&'a str>),
-    Page(&'a str, &'a str, u32),
-    Prefix(&'a str, u32),
-    Scan(&'a str, #[serde(borrow)] Option<&'a str>, u32),
-    View(&'a str, #[serde(borrow)] WireRows<'a>, u32, u32),
-    Query(u16, &'a str, #[serde(borrow)] Pairs<'a>),
-    Transaction(Isolation, #[serde(borrow)] Vec<WireStep<'a>>, bool),
-}
 
 /// A step of a transaction.
 #[derive(Debug, Serialize, Deserialize)]
@@ -148,59 +98,22 @@ impl<'a> WireStep<'a> {
     }
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-enum WireRows<'a> {
-    All,
-    Keys(&'a str),
-    Range(#[serde(borrow)] Option<&'a str>, #[serde(borrow)] Option<&'a str>),
-}
-
 fn pairs<'a>(batch: &Batch<'a>) -> Pairs<'a> {
     batch.iter().map(|(key, body)| (key, Bytes::new(body))).collect()
 }
 
-fn keys<'a>(batch: &Batch<'a>) -> Vec<&'a str> {
-    batch.iter().map(|(key, _)| key).collect()
-}
-
 impl<'a> Ask<'a> {
     pub(super) fn of(request: &Request<'a>) -> Self {
-        let op = match request.op {
-            Op::Insert { key, body } => WireOp::Insert(key, Bytes::new(body)),
-            Op::Upsert { key, body } => WireOp::Upsert(key, Bytes::new(body)),
-            Op::Replace { key, body } => WireOp::Replace(key, Bytes::new(body)),
-            Op::Append { key, bytes } => WireOp::Append(key, Bytes::new(bytes)),
-            Op::Prepend { key, bytes } => WireOp::Prepend(key, Bytes::new(bytes)),
-            Op::Read { key } => WireOp::Read(key),
-            Op::Exists { key } => WireOp::Exists(key),
-            Op::Delete { key } => WireOp::Delete(key),
-            Op::Touch { key, expiry } => WireOp::Touch(key, expiry),
-            Op::Counter { key, delta, initial } => WireOp::Counter(key, delta, initial),
-            Op::CompareAndSwap { key, expected, body } => {
-                WireOp::CompareAndSwap(key, Bytes::new(expected), Bytes::new(body))
-            }
-            Op::MergePatch { key, patch } => WireOp::MergePatch(key, Bytes::new(patch)),
-            Op::BulkWrite { kind, items } => WireOp::BulkWrite(kind == BulkWrite::Insert, pairs(&items)),
-            Op::BulkRead { keys: of } => WireOp::BulkRead(keys(&of)),
-            Op::BulkDelete { keys: of } => WireOp::BulkDelete(keys(&of)),
-            Op::Page { field, value, limit } => WireOp::Page(field, value, limit),
-            Op::Prefix { prefix, limit } => WireOp::Prefix(prefix, limit),
-            Op::Scan { start, end, limit } => WireOp::Scan(start, end, limit),
-            Op::View { view, rows, skip, limit } => {
-                let rows = match rows {
-                    ViewRows::All => WireRows::All,
-                    ViewRows::Keys(keys) => WireRows::Keys(keys),
-                    ViewRows::Range { start, end } => WireRows::Range(start, end),
-                };
-                WireOp::View(view, rows, skip, limit)
-            }
-            Op::Query { number, text, values } => WireOp::Query(number, text, pairs(&values)),
-            Op::Transaction { isolation, steps, rolls_back } => {
-                let steps = steps.iter().map(WireStep::of).collect();
-                WireOp::Transaction(isolation, steps, rolls_back)
-            }
-        };
-        Self { collection: request.collection.0, contents: request.contents, op }
+        let mut ask = Self { request: *request, batch: Vec::new(), steps: Vec::new() };
+        match request.op {
+            Op::BulkWrite { items: batch, .. }
+            | Op::BulkRead { keys: batch }
+            | Op::BulkDelete { keys: batch }
+            | Op::Query { values: batch, .. } => ask.batch = pairs(&batch),
+            Op::Transaction { steps, .. } => ask.steps = steps.iter().map(WireStep::of).collect(),
+            _ => {}
+        }
+        ask
     }
 
     /// The request. Documents of a batch are put into `batch`, and steps of a transaction into `steps`.
@@ -209,50 +122,19 @@ impl<'a> Ask<'a> {
         'a: 'b,
     {
         batch.clear();
-        if let WireOp::BulkWrite(_, items) | WireOp::Query(_, _, items) = &self.op {
-            items.iter().for_each(|(key, body)| batch.push(key, body));
+        self.batch.iter().for_each(|(key, body)| batch.push(key, body));
+        steps.clear();
+        steps.extend(self.steps.iter().map(WireStep::step));
+        let mut request: Request<'b> = self.request;
+        match &mut request.op {
+            Op::BulkWrite { items: into, .. }
+            | Op::BulkRead { keys: into }
+            | Op::BulkDelete { keys: into }
+            | Op::Query { values: into, .. } => *into = batch.as_batch(),
+            Op::Transaction { steps: into, .. } => *into = steps,
+            _ => {}
         }
-        if let WireOp::BulkRead(keys) | WireOp::BulkDelete(keys) = &self.op {
-            keys.iter().for_each(|key| batch.push(key, b""));
-        }
-        let op = match self.op {
-            WireOp::Insert(key, body) => Op::Insert { key, body },
-            WireOp::Upsert(key, body) => Op::Upsert { key, body },
-            WireOp::Replace(key, body) => Op::Replace { key, body },
-            WireOp::Append(key, bytes) => Op::Append { key, bytes },
-            WireOp::Prepend(key, bytes) => Op::Prepend { key, bytes },
-            WireOp::Read(key) => Op::Read { key },
-            WireOp::Exists(key) => Op::Exists { key },
-            WireOp::Delete(key) => Op::Delete { key },
-            WireOp::Touch(key, expiry) => Op::Touch { key, expiry },
-            WireOp::Counter(key, delta, initial) => Op::Counter { key, delta, initial },
-            WireOp::CompareAndSwap(key, expected, body) => Op::CompareAndSwap { key, expected, body },
-            WireOp::MergePatch(key, patch) => Op::MergePatch { key, patch },
-            WireOp::BulkWrite(insert, _) => {
-                let kind = if insert { BulkWrite::Insert } else { BulkWrite::Upsert };
-                Op::BulkWrite { kind, items: batch.as_batch() }
-            }
-            WireOp::BulkRead(_) => Op::BulkRead { keys: batch.as_batch() },
-            WireOp::BulkDelete(_) => Op::BulkDelete { keys: batch.as_batch() },
-            WireOp::Page(field, value, limit) => Op::Page { field, value, limit },
-            WireOp::Prefix(prefix, limit) => Op::Prefix { prefix, limit },
-            WireOp::Scan(start, end, limit) => Op::Scan { start, end, limit },
-            WireOp::View(view, rows, skip, limit) => {
-                let rows = match rows {
-                    WireRows::All => ViewRows::All,
-                    WireRows::Keys(keys) => ViewRows::Keys(keys),
-                    WireRows::Range(start, end) => ViewRows::Range { start, end },
-                };
-                Op::View { view, rows, skip, limit }
-            }
-            WireOp::Query(number, text, _) => Op::Query { number, text, values: batch.as_batch() },
-            WireOp::Transaction(isolation, ref of, rolls_back) => {
-                steps.clear();
-                steps.extend(of.iter().map(WireStep::step));
-                Op::Transaction { isolation, steps, rolls_back }
-            }
-        };
-        Request { collection: CollectionId(self.collection), op, contents: self.contents }
+        request
     }
 }
 
@@ -372,6 +254,8 @@ pub(super) fn outcome<T: DeserializeOwned>(frame: &[u8]) -> Result<T, StoreError
 
 #[cfg(test)]
 mod tests {
+    use storebench_engine::store::{BulkWrite, Isolation, ViewRows};
+
     use super::*;
 
     fn round(request: &Request<'_>) {
@@ -404,7 +288,7 @@ mod tests {
         keys.push("a", b"");
         keys.push("", b"");
         let (key, body) = ("users/1", &b"{\"a\":1}"[..]);
-        for op in [
+        let ops = [
             Op::Insert { key, body },
             Op::Upsert { key, body },
             Op::Replace { key, body: b"" },
@@ -430,7 +314,9 @@ mod tests {
             Op::Transaction { isolation: Isolation::Snapshot, steps: &steps, rolls_back: true },
             Op::View { view: "d/v", rows: ViewRows::Keys("[1]"), skip: 1, limit: 2 },
             Op::View { view: "d/v", rows: ViewRows::Range { start: Some("1"), end: None }, skip: 1, limit: 2 },
-        ] {
+        ];
+        assert!(OpKind::ALL.iter().all(|kind| ops.iter().any(|op| op.kind() == *kind)), "a kind is missing here");
+        for op in ops {
             round(&Request { collection: CollectionId(3), op, contents: true });
             round(&Request { collection: CollectionId(0), op, contents: false });
         }
