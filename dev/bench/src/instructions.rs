@@ -97,30 +97,23 @@ workers = 1
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut kept = Kept::read()?;
-    let mut figures = Vec::new();
-    for store in ["null", "sqlite", "fjall", "redis", "memcached", "postgres", "http", "couchbase"] {
-        let wanted = |name: &&&str| name.split(' ').next() == Some(store) && options.wants(TOPIC, name);
-        let names: Vec<&str> = FIGURES.iter().filter(wanted).copied().collect();
-        if names.is_empty() {
-            continue;
-        }
-        match count_all(options, store, &names) {
-            Ok(counted) => {
-                figures.extend(names.iter().zip(counted).map(|(name, counts)| kept.figure(name, counts, options.keep)));
-            }
-            Err(failure) => {
-                figures.extend(names.iter().map(|name| Figure::not_measured(TOPIC, name, &failure.to_string())));
-            }
-        }
-    }
+    let wanted = FIGURES.iter().filter(|name| options.wants(TOPIC, name));
+    let figures = wanted
+        .map(|name| match count(options, name) {
+            Ok(counts) => kept.figure(name, counts, options.keep),
+            Err(failure) => Figure::not_measured(TOPIC, name, &failure.to_string()),
+        })
+        .collect();
     if options.keep {
         kept.write()?;
     }
     Ok(figures)
 }
 
-/// The counts of some figures of a store, each over all rounds.
-fn count_all(options: &Options, store: &'static str, names: &[&str]) -> Result<Vec<Samples>, Failure> {
+/// The counts of all rounds of a figure, on a store of its own: what reads of an LSM tree cost depends on what was written
+/// before, and on how much of it was merged meanwhile.
+fn count(options: &Options, name: &'static str) -> Result<Samples, Failure> {
+    let (store, phase) = name.split_once(' ').unwrap_or((name, ""));
     let place = Place::start(store)?;
     let subject = Subject::new(&study(FEW, place.url()))?;
     // The server for HTTP only answers reads.
@@ -130,13 +123,12 @@ fn count_all(options: &Options, store: &'static str, names: &[&str]) -> Result<V
         subject.run(&opened, "load")?;
         opened.close()?;
     }
-    let of_one = |name: &&str| {
-        let phase = name.split_once(' ').map(|(_, rest)| rest.replace(' ', "-")).unwrap_or_default();
-        // The counts of a few rounds show how far they differ; more would not change their median.
-        let rounds = options.rounds.min(3);
-        (0..rounds).map(|_| instructions_of_one(place.url(), &phase)).collect::<Result<Vec<_>, _>>().map(Samples)
-    };
-    names.iter().map(of_one).collect()
+    // The counts of a few rounds show how far they differ; more would not change their median.
+    let rounds = options.rounds.min(3);
+    (0..rounds)
+        .map(|_| instructions_of_one(place.url(), &phase.replace(' ', "-")))
+        .collect::<Result<Vec<_>, _>>()
+        .map(Samples)
 }
 
 /// A store that lives until this value is dropped.

@@ -248,14 +248,14 @@ impl<D: Dialect> Pipelined<D> {
     }
 
     fn run(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) -> Result<(), OpError> {
+        let awaited = Self::awaited(request, token);
         // The steps of a transaction are checked one by one.
-        let read_only = self.read_only && request.op.kind() != OpKind::Transaction;
+        let read_only = self.read_only && awaited.kind != OpKind::Transaction;
         let collection = collection_of(request, &self.collections, read_only)?;
-        check_fits(request.op.kind(), collection.body)?;
+        check_fits(awaited.kind, collection.body)?;
         if let Some(done) = D::other(self, request, token, out) {
             return done;
         }
-        let awaited = Self::awaited(request, token);
         match request.op {
             Op::BulkWrite { kind: how, items } => {
                 let op = move |key, body| match how {
