@@ -15,8 +15,9 @@ use crate::figures::{in_documents, is_bulk};
 use crate::generators::generators;
 use crate::human::{bytes, count, digits, duration, percent, plural, rate, workers};
 use crate::lines::{facts as in_lines, paragraph, sparkline};
-use crate::table::ColumnKind::{Count, Text};
-use crate::table::Table;
+use crate::side_by_side::{op_cells, op_columns, time_cells};
+use crate::table::ColumnKind::Count;
+use crate::table::{Cell, Table};
 use crate::times;
 use crate::validity::Severity;
 use crate::{OpResult, PhaseResult, RunResult, SearchResult, TasksResult, TrialResult, WatchedProcess};
@@ -84,10 +85,7 @@ pub fn summary(result: &RunResult, layout: Layout) -> String {
     let mut out = String::new();
     header(&mut out, result, layout);
     validity::checks(&mut out, result, layout);
-    for (phase, table) in configurations::tables(result, layout) {
-        let _ = write!(out, "\n{}\n{table}", paint.bold(&phase));
-    }
-    out.push_str(&configurations::resources(result, layout));
+    out.push_str(&configurations::tables(result, layout));
     out.push_str(&sweeps::tables(result, layout));
     if let Some(cost) = &result.cost {
         let _ = write!(out, "\n{cost}");
@@ -180,7 +178,7 @@ fn header(out: &mut String, result: &RunResult, layout: Layout) {
             let _ = write!(text, ", compressed to {page} (zstd, pages) or {doc} (snappy, documents)");
         }
         if c.skipped_lines > 0 {
-            let _ = write!(text, ", {} lines of the file skipped", count(c.skipped_lines));
+            let _ = write!(text, ", {} of the file skipped", plural(c.skipped_lines, "line"));
         }
         out.push_str(&paragraph("", "  ", &text, layout.width));
     }
@@ -351,33 +349,23 @@ fn searched(search: &SearchResult) -> String {
 
 /// One row for each operation and kind of time. With several operations, the last rows are for all of them.
 fn phase_table(phase: &PhaseResult) -> Table {
-    let ops = || phase.ops.values();
-    let bulk = in_documents([phase]) || ops().any(is_bulk);
-    let misses = ops().any(|op| op.misses > 0);
-    let unfinished = ops().any(|op| op.unfinished > 0);
-    let shown = [("docs/s", bulk), ("errors", true), ("misses", misses), ("unfinished", unfinished)];
-    let mut columns = vec![("operation", Text), ("count", Count), ("ops/s", Count)];
-    columns.extend(shown.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| (name, Count)));
-    columns.push(("time", Text));
-    columns.extend(times::SHOWN.map(|(name, ..)| (name, Count)));
-    columns.push(("client CPU/op", Count));
-    let mut table = Table::new(columns);
+    let any = |of: fn(&OpResult) -> bool| phase.ops.values().any(of);
+    let mut hidden: Vec<&str> = Vec::new();
+    hidden.extend((!in_documents([phase]) && !any(is_bulk)).then_some("docs/s"));
+    hidden.extend((!any(|op| op.misses > 0)).then_some("misses"));
+    hidden.extend((!any(|op| op.unfinished > 0)).then_some("unfinished"));
+    let mut table = Table::new(op_columns().chain([("client CPU/op", Count)]));
     let cpu = phase.client.cpu_us_per_op.map_or_else(|| "not measured".to_owned(), |us| duration(us * 1e3));
     let lone = phase.ops.len() == 1;
     let mut add = |name: &str, op: &OpResult, cpu: &str| {
-        // Collections are loaded one after another; the time of each is not known.
-        let per_s = |per_s: f64| if phase.loads && !lone && name != "all" { String::new() } else { rate(per_s) };
-        let mut line = vec![name.to_owned(), count(op.count), per_s(op.throughput_per_s)];
-        let figures = [per_s(op.documents_per_s), count(op.errors), count(op.misses), count(op.unfinished)];
-        line.extend(figures.into_iter().zip(shown).filter(|(_, (_, shown))| *shown).map(|(figure, _)| figure));
+        let did = op_cells(name, op, phase.loads && !lone && name != "all");
         let response = times::response(op).map(|times| ("response", times));
         // The second row is for the same operation.
         for (nth, (kind, times)) in response.into_iter().chain([("service", times::service(op))]).enumerate() {
-            let mut row = if nth == 0 { line.clone() } else { vec![String::new(); line.len()] };
-            row.push(kind.to_owned());
-            row.extend(times::SHOWN.map(|shown| times::cell(&times, shown)));
-            row.push(if nth == 0 { cpu.to_owned() } else { String::new() });
-            table.row(row);
+            let mut row = if nth == 0 { did.clone() } else { vec![Cell::default(); did.len()] };
+            row.extend(time_cells(kind, &times));
+            row.push(if nth == 0 { cpu.into() } else { Cell::default() });
+            table.rows.push(row);
         }
     };
     for (name, op) in &phase.ops {
@@ -386,7 +374,7 @@ fn phase_table(phase: &PhaseResult) -> Table {
     if !lone {
         add("all", &all_of(phase), &cpu);
     }
-    table
+    table.without(&hidden)
 }
 
 /// All operations of a phase as one: counts are added, times come from the merged histograms.

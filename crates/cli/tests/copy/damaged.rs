@@ -104,7 +104,7 @@ fn files_that_are_cut_off_give_what_they_hold() {
         let there = by_key(&cli.path("out.jsonl")).len() as u64;
         assert!((1..4_000).contains(&there) || name == "b.jsonl.zst", "{name}: {there}");
         let told = done.out.lines().find(|line| line.starts_with("INCOMPLETE: ")).unwrap().replace(',', "");
-        assert!(told.contains(name) && told.ends_with(&format!("; {there} records before it were copied")), "{told}");
+        assert!(told.contains(name) && told.ends_with(&format!("; copied before it: {there} records")), "{told}");
         std::fs::remove_file(cli.path("out.jsonl")).unwrap();
         // The copy has ended, so the complete file starts another one.
         std::fs::write(cli.path(name), whole).unwrap();

@@ -14,7 +14,7 @@ use storebench_engine::measure::{
 };
 use storebench_engine::store::{AnyStore, CollectionId, OpKind, SessionCounters, StoreError};
 use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
-use storebench_results::human::count;
+use storebench_results::human::{count, plural};
 use storebench_results::plan::PlannedTrial;
 use storebench_results::{Pass, PhaseResult, TasksResult, gather_phase, judge_limits};
 use storebench_study::workload::{CopyDirection, does};
@@ -303,8 +303,8 @@ impl Session<'_> {
         }
         let why = match first_reject {
             _ if rejected == 0 => expected.fault(moved)?,
-            Some(first) => format!("{} documents did not arrive; the first: {first}", count(rejected)),
-            None => format!("{} documents did not arrive", count(rejected)),
+            Some(first) => format!("{} did not arrive; the first: {first}", plural(rejected, "document")),
+            None => format!("{} did not arrive", plural(rejected, "document")),
         };
         Some(Partial { cause: PartialCause::Failed, why })
     }

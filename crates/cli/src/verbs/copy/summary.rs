@@ -40,24 +40,28 @@ pub(super) fn text(report: &CopyReport, plan: &Plan) -> String {
     lines.extend(verification(report, args));
     lines.extend(report.counted.iter().flat_map(counted));
     for damage in report.damaged.iter().take(NAMED) {
-        lines.push(format!("INCOMPLETE: {}; {} records before it were copied", damage.what, count(damage.records)));
+        lines.push(format!("INCOMPLETE: {}; copied before it: {}", damage.what, plural(damage.records, "record")));
     }
     lines.extend(
-        some(report.damaged.len().saturating_sub(NAMED) as u64).map(|more| format!("INCOMPLETE: {more} more parts")),
+        some_of(report.damaged.len().saturating_sub(NAMED) as u64, "more part")
+            .map(|more| format!("INCOMPLETE: {more}")),
     );
-    lines.extend(some(counts.keys_made_text).map(|keys| {
-        format!("keys of {keys} records are not text in the source (such as numbers); they were written as text")
+    lines.extend(some_of(counts.keys_made_text, "record").map(|records| {
+        format!("keys of {records} are not text in the source (such as numbers); they were written as text")
     }));
     lines.extend(repeated(report, args, matches!(plan.to, Endpoint::Store(_))));
     lines.extend(
-        some(counts.dropped_attachments)
-            .map(|documents| format!("attachments of {documents} documents were not copied")),
+        some_of(counts.dropped_attachments, "document")
+            .map(|documents| format!("attachments of {documents} were not copied")),
     );
-    lines.extend(some(counts.without_own_members).map(|documents| {
-        format!("{documents} documents were written without members reserved by the target (--own-members drop)")
-    }));
-    lines
-        .extend(some(counts.dropped_expiry).map(|documents| format!("expiry of {documents} documents was not copied")));
+    lines.extend(
+        some_of(counts.without_own_members, "document").map(|documents| {
+            format!("members reserved by the target were left out of {documents} (--own-members drop)")
+        }),
+    );
+    lines.extend(
+        some_of(counts.dropped_expiry, "document").map(|documents| format!("expiry of {documents} was not copied")),
+    );
     if !report.snapshot {
         lines.push(format!("no snapshot: {}", report.snapshot_why));
     }
@@ -117,20 +121,18 @@ fn counted(counted: &StoreCounts) -> Vec<String> {
 /// Which documents are missing, by what source and target count themselves.
 pub(crate) fn losses(counted: &StoreCounts) -> Vec<String> {
     let mut losses = Vec::new();
-    losses.extend(some(counted.evicted).map(|evicted| {
+    losses.extend(some_of(counted.evicted, "document").map(|evicted| {
         format!(
-            "the target removed {evicted} documents during the copy, because its memory was full; raise its limit or set a \
+            "the target removed {evicted} during the copy, because its memory was full; raise its limit or set a \
              policy without eviction, and copy again"
         )
     }));
-    losses.extend(some(counted.missing).map(|missing| {
-        format!(
-            "the target has {missing} documents less than were written under different keys; use --verify to find out which"
-        )
+    losses.extend(some_of(counted.missing, "document").map(|missing| {
+        format!("the target has {missing} less than were written under different keys; use --verify to find out which")
     }));
-    losses.extend(some(counted.unread).map(|unread| {
+    losses.extend(some_of(counted.unread, "document").map(|unread| {
         format!(
-            "the source has {unread} documents more than it returned; copy again, and check for a proxy or a cache in \
+            "the source has {unread} more than it returned; copy again, and check for a proxy or a cache in \
              between"
         )
     }));
@@ -140,6 +142,11 @@ pub(crate) fn losses(counted: &StoreCounts) -> Vec<String> {
 /// Formats a number above 0.
 fn some(number: u64) -> Option<String> {
     (number > 0).then(|| count(number))
+}
+
+/// The same with what it counts: `1 document`, `2 documents`.
+fn some_of(number: u64, one: &str) -> Option<String> {
+    (number > 0).then(|| plural(number, one))
 }
 
 fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
@@ -155,9 +162,8 @@ fn verification(report: &CopyReport, args: &CopyArgs) -> Vec<String> {
         }
         (true, 0) => "verified: the target holds what was written".to_owned(),
         (true, twice) => format!(
-            "verified: the target holds what was written; {} keys were written more than once, and the target holds \
-             {} document of each",
-            count(twice),
+            "verified: the target holds what was written; of {} written more than once, it holds {} document each",
+            plural(twice, "key"),
             if report.repeated_keys.is_some_and(|repeated| repeated.in_order) { "the last" } else { "one" }
         ),
         (false, _) => format!(
