@@ -189,27 +189,33 @@ fn limited_for_a_while() -> f64 {
 /// Not about disks, but it uses the same commands.
 #[test]
 fn limits_of_a_server_are_values_and_are_felt() {
-    let limits = storebench_machine::Limits { cpus: Some(0.1), ..Default::default() };
+    let limits = storebench_machine::Limits { cpus: Some(0.02), ..Default::default() };
     if storebench_machine::available(&limits, None).inspect_err(|why| println!("skipped: {why}")).is_err() {
         return;
     }
+    // As above, it is tried again.
+    let felt = (0..3).map(|_| limited_by_values()).any(|[less, more]| less > more);
+    assert!(felt, "the server waited no longer with the lower limit");
+}
+
+/// Runs it. Gives the seconds in which the server had to wait with each of the two limits.
+fn limited_by_values() -> [f64; 2] {
     let port = free_port();
     let table = format!(
         "[servers.redis]\nrun = \"{} redis-server --port {{port}} --save '' --dir .\"\nport = {port}\n[factors]\n\
-         \"servers.redis.cpus\" = [0.1, 1]\n",
+         \"servers.redis.cpus\" = [0.02, 1]\n",
         redis()
     );
     let (cli, done) = run(&format!("redis://127.0.0.1:{port}"), "none", "[]", &table);
     done.assert_measured();
     let result = done.json();
     let trials = result["trials"].as_array().unwrap();
-    let throttled = |cpus: f64| {
+    assert_eq!(trials.len(), 2, "{}", result["trials"]);
+    nothing_left(&cli);
+    [0.02, 1.0].map(|cpus| {
         let trial = trials.iter().find(|trial| trial["values"]["servers.redis.cpus"] == cpus).unwrap();
         trial["phases"][1]["resources"]["limited"]["throttled_s"].as_f64().unwrap()
-    };
-    assert_eq!(trials.len(), 2, "{}", result["trials"]);
-    assert!(throttled(0.1) > throttled(1.0), "{} {}", throttled(0.1), throttled(1.0));
-    nothing_left(&cli);
+    })
 }
 
 #[test]
