@@ -3,11 +3,16 @@
 # `cargo test`, which builds nothing that `make test` has not built already.
 #
 # All of them take about four hours. `ONLY=founding::soak_on_redis make soak` runs those whose names contain that, and
-# records them in a file of their own; `RUST_TEST_THREADS=1` runs one at a time.
+# records them in a file of their own; `WITHOUT="founding fuzz" make soak` leaves those out, and records that;
+# `RUST_TEST_THREADS=1` runs one at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 only=${ONLY:-soak}
+without=()
+for name in ${WITHOUT:-}; do
+    without+=(--skip "$name")
+done
 evidence=docs/evidence/soak.txt
 if [[ $only != soak ]]; then
     name=${only//::/-}
@@ -22,7 +27,7 @@ commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 began=$SECONDS
 code=0
 soak() {
-    python3 scripts/count-tests.py --patience 3600 cargo test "$@" -- --ignored "$only" \
+    python3 scripts/count-tests.py --patience 3600 cargo test "$@" -- --ignored "$only" "${without[@]}" \
         | tee -a "$output" || code=$?
 }
 soak "$@"
@@ -41,6 +46,7 @@ memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
     echo "machine  $(nproc) x ${processor:-unknown processor}, $memory"
     echo "kernel   $(uname -sr)"
     echo "rustc    $(rustc --version)"
+    [[ -z ${WITHOUT:-} ]] || echo "without  $WITHOUT"
     echo "took     $((SECONDS - began)) s, including the build of what was missing"
     echo
     grep -E "^(test .* \.\.\. |soak: )" "$output" || true
