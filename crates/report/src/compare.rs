@@ -169,8 +169,7 @@ fn answer(result: &CompareResult) -> Markup {
 /// The figures of the gates that failed, with their ratios.
 fn failed_gates(result: &CompareResult) -> String {
     let told = |gate: &GateResult| {
-        let pair = result.pairs.get(gate.pair as usize - 1).filter(|_| result.pairs.len() > 1);
-        let of = pair.map_or_else(String::new, |pair| format!(" of {}", pair.b.configuration));
+        let of = result.pair_of(gate).map_or_else(String::new, |pair| format!(" of {}", pair.b.configuration));
         match (&gate.ratio, &gate.why) {
             (Some(_), _) => format!("{}{of} ×{}", gate.figure, ratio(gate.ratio)),
             (None, Some(why)) => format!("{}{of} ({why})", gate.figure),
@@ -203,7 +202,6 @@ fn pair_name(pair: &ComparedPair) -> String {
 }
 
 fn gates_table(result: &CompareResult) -> Markup {
-    let several = result.pairs.len() > 1;
     let titles = [
         ("outcome", false),
         ("fails if", false),
@@ -219,15 +217,14 @@ fn gates_table(result: &CompareResult) -> Markup {
         GateOutcome::Passed => 2,
     });
     let row = |gate: &GateResult| -> Vec<Cell> {
-        let of = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
-        let figure = of.map_or_else(|| gate.figure.clone(), |pair| format!("{} of {}", gate.figure, pair_name(pair)));
+        let mut figure = gate.figure.clone();
+        figure.extend(result.pair_of(gate).map(|pair| format!(" of {}", pair_name(pair))));
         let class = match gate.outcome {
             GateOutcome::Passed => "pass",
             GateOutcome::Undecided => "caution",
             GateOutcome::Failed | GateOutcome::TooWeak => "invalid",
         };
-        let more = [gate.why.clone(), Some(detectable(gate)).filter(|text| !text.is_empty())];
-        let more: Vec<String> = more.into_iter().flatten().collect();
+        let more: Vec<String> = gate.why.clone().into_iter().chain(detectable(gate)).collect();
         let value = gate.ratio.map(|of| of.value);
         vec![
             text(html! { span class=(format!("badge {class}")) { (outcome(gate.outcome)) } }),

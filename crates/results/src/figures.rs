@@ -3,7 +3,7 @@
 //! A name is `PHASE.MEASURE` for all operations of a phase, `PHASE.OP.MEASURE` for one: `by-user.page.response.p99`.
 
 use crate::stats::Observed;
-use crate::times::{response, response_of_all, service, service_of_all};
+use crate::times::{self, response, response_of_all, service, service_of_all};
 use crate::{OpResult, Percentiles, PhaseResult, TrialResult, WatchedProcess};
 use storebench_study::op_kind::OpKind;
 
@@ -59,16 +59,15 @@ const PAGE_BYTES: f64 = 4096.0;
 /// The unit of the CPU time of another process: the kernel shows hundredths of a second.
 const TICK_NS: f64 = 1e7;
 
-/// Percentiles by their names in paths, with the fewest values needed for one to lie at or beyond the percentile.
-type Percentile = (&'static str, &'static str, u64, fn(&Percentiles) -> Option<u64>);
-const PERCENTILES: [Percentile; 7] = [
-    ("response.p50", "service.p50", 1, |p| p.p50),
-    ("response.p90", "service.p90", 10, |p| p.p90),
-    ("response.p95", "service.p95", 20, |p| p.p95),
-    ("response.p99", "service.p99", 100, |p| p.p99),
-    ("response.p99.9", "service.p99.9", 1_000, |p| p.p99_9),
-    ("response.p99.99", "service.p99.99", 10_000, |p| p.p99_99),
-    ("response.max", "service.max", 1, |p| p.max),
+/// Percentiles by their names in paths.
+const PERCENTILES: [(&str, &str, times::Percentile); 7] = [
+    ("response.p50", "service.p50", times::P50),
+    ("response.p90", "service.p90", times::P90),
+    ("response.p95", "service.p95", times::P95),
+    ("response.p99", "service.p99", times::P99),
+    ("response.p99.9", "service.p99.9", times::P99_9),
+    ("response.p99.99", "service.p99.99", times::P99_99),
+    ("response.max", "service.max", times::MAX),
 ];
 
 /// One figure of one phase.
@@ -218,13 +217,10 @@ fn add(
             out.push(figure(DOCUMENTS, Some(documents)).rounded_to(documents / succeeded.max(1.0)));
         }
     }
-    for (response_name, service_name, fewest, pick) in PERCENTILES {
-        let ns = |times: Percentiles| pick(&times).map(|ns| ns as f64);
+    for (response_name, service_name, percentile) in PERCENTILES {
         for (name, times) in [(response_name, response), (service_name, Some(service))] {
             let Some(times) = times else { continue };
-            // The highest of a few values is not a p99.9.
-            let too_few = times.count < fewest;
-            let found = ns(times).filter(|_| !too_few);
+            let (too_few, found) = (times::too_few(&times, percentile), times::value(&times, percentile));
             let unit = found.map_or(0.0, |ns| (ns * TIMES_ROUNDED).max(1.0));
             out.push(Figure { too_few, ..figure(measure(name, Better::Less, "ns"), found).rounded_to(unit) });
         }

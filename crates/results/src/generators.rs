@@ -4,7 +4,7 @@ use crate::PhaseResult;
 use crate::human::{count, duration, percent, rate};
 use crate::table::ColumnKind::{Count, Less, More, Text};
 use crate::table::{Cell, Table};
-use crate::times::{SHOWN, cell, response_of_all, service_of_all};
+use crate::times::{P99, cell, response_of_all, service_of_all};
 
 /// What each part did in a phase: when it began, how much it sent, the times that it saw, and how busy its client was.
 /// `None` if the phase was not merged.
@@ -13,7 +13,6 @@ pub fn generators(phase: &PhaseResult) -> Option<Table> {
         return None;
     }
     let open = phase.rate.is_some();
-    let p99 = SHOWN[2];
     let mut table = Table::new([
         ("part", Text),
         ("began after", Less),
@@ -33,7 +32,7 @@ pub fn generators(phase: &PhaseResult) -> Option<Table> {
             number(count(of.workers.into()), Some(of.workers.into())),
             number(count(of.operations), Some(of.operations)),
             Cell::number(rate(of.answered_per_s), Some(of.answered_per_s)),
-            number(cell(&times, p99), times.p99),
+            number(cell(&times, P99).text, times.p99),
             Cell::number(cost.map_or_else(|| "unknown".to_owned(), |us| duration(us * 1e3)), cost),
             Cell::number(percent(of.client.busiest_worker_share), Some(of.client.busiest_worker_share)),
         ]);

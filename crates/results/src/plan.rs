@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
 
 use storebench_study::workload::FIRST_LOOK;
@@ -136,7 +136,7 @@ pub struct PlannedConfiguration {
 }
 
 /// A part of the study that was left out on a store.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// The phase, unless it is an index.
@@ -289,14 +289,8 @@ impl fmt::Display for Plan {
                 writeln!(f, "  {}: {} documents, {least} to {most} per trial", a.configuration, count(a.documents))?;
             }
         }
-        let mut told: Vec<(&str, &LeftOut)> = Vec::new();
-        for (store, left_out) in
-            self.configurations.iter().flat_map(|of| of.left_out.iter().map(|out| (&*of.store, out)))
-        {
-            if !told.contains(&(store, left_out)) {
-                told.push((store, left_out));
-            }
-        }
+        let left_out = self.configurations.iter().flat_map(|of| of.left_out.iter().map(|out| (&of.store, out)));
+        let told: IndexSet<(&String, &LeftOut)> = left_out.collect();
         if !told.is_empty() {
             writeln!(f, "\nleft out")?;
             for (store, LeftOut { what, why, .. }) in told {

@@ -16,6 +16,7 @@ use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 pub use brief::{BriefTable, brief_table};
 pub use brief::{Panel, PanelRow, Span, figures_of_answer, panels, spans};
 pub use operations::operations;
+pub(crate) use operations::{op_cells, op_columns, time_cells};
 pub use resources::resource_tables;
 
 /// The configurations in one phase.
@@ -49,22 +50,21 @@ const KEPT: &str = "kept";
 /// The most operations of a phase that get columns of their own for their times.
 const MOST_APART: usize = 5;
 
-/// A measure of a phase, the title of its column, what it holds, and how it is shown.
-type Shown = (String, String, ColumnKind, fn(f64) -> String);
-
-/// The figures by which configurations are compared in a phase.
-#[derive(Debug, Clone, Copy)]
-struct Compared {
-    /// The measure of how much was done, and its unit.
-    what: &'static str,
-    unit: &'static str,
-    /// The kind of time: `response` or `service`.
-    time: &'static str,
-    /// Whether the schedule sets the throughput (open loop). Configurations then differ only in their times.
-    given: bool,
+/// A figure of a phase, as a column.
+#[derive(Debug, Clone)]
+struct Shown {
+    phase: String,
+    measure: String,
+    title: String,
+    /// `Less` for times, `More` for how much was done.
+    kind: ColumnKind,
+    show: fn(f64) -> String,
+    /// Whether configurations are compared by it.
+    compared: bool,
 }
 
-fn compared_by(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> Compared {
+/// How much was done in a phase, and the times.
+fn figures_of(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> Vec<Shown> {
     let any = |measure: &str| configurations.iter().any(|configuration| find(configuration, phase, measure).is_some());
     let (what, unit) = if any(RATE_WITHIN_LIMITS.name) {
         (RATE_WITHIN_LIMITS.name, "ops/s in limits")
@@ -74,27 +74,27 @@ fn compared_by(result: &RunResult, configurations: &[&ConfigurationResult], phas
         (THROUGHPUT.name, "ops/s")
     };
     let time = if any("response.p99") { "response" } else { "service" };
-    Compared { what, unit, time, given: time == "response" && what != RATE_WITHIN_LIMITS.name }
+    // The schedule sets the throughput of an open loop. Configurations then differ only in their times.
+    let given = time == "response" && what != RATE_WITHIN_LIMITS.name;
+    let shown = |measure: String, title: String, kind: ColumnKind, show: fn(f64) -> String| {
+        let compared = if given { measure.ends_with(".p99") } else { measure == what };
+        Shown { phase: phase.to_owned(), measure, title, kind, show, compared }
+    };
+    let times = columns_of_times(time, &unlike_operations(result, phase)).into_iter();
+    let times = times.map(|(measure, title)| shown(measure, title, ColumnKind::Less, duration));
+    [shown(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)].into_iter().chain(times).collect()
 }
 
 fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &str) -> ConfigurationsTable {
-    let any = |measure: &str| configurations.iter().any(|configuration| find(configuration, phase, measure).is_some());
     let of_phase = || result.measured_phases().filter(|p| p.name == phase);
-    let Compared { what, unit, time, given } = compared_by(result, configurations, phase);
+    let figures = figures_of(result, configurations, phase);
     let limited = result.phases().any(|p| p.name == phase && !p.limits.is_empty());
     let several = configurations.len() > 1;
-    let disk = any(DISK.name);
-    let mut figures: Vec<Shown> = vec![(what.to_owned(), unit.to_owned(), ColumnKind::More, rate)];
-    figures.extend(
-        columns_of_times(time, &unlike_operations(result, phase))
-            .into_iter()
-            .map(|(measure, title)| (measure, title, ColumnKind::Less, duration as fn(f64) -> String)),
-    );
-    let compared = |measure: &str| if given { measure.ends_with(".p99") } else { measure == what };
+    let disk = configurations.iter().any(|configuration| find(configuration, phase, DISK.name).is_some());
     let mut columns = vec![("configuration", ColumnKind::Configuration), ("trials", ColumnKind::Count)];
-    for (measure, title, kind, _) in &figures {
-        columns.push((title, *kind));
-        if several && compared(measure) {
+    for figure in &figures {
+        columns.push((figure.title.as_str(), figure.kind));
+        if several && figure.compared {
             columns.push(("vs first", ColumnKind::Ratio));
         }
     }
@@ -107,11 +107,10 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
             failed => format!("{} of {}", configuration.trials, configuration.trials + failed),
         };
         let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into(), trials.into()];
-        for (measure, _, _, show) in &figures {
-            let found = figure_of(result, configuration, phase, measure);
-            let is_time = measure.contains(&format!("{time}."));
-            row.push(over(found, *show, lacking(result, configuration, phase, measure, is_time)));
-            if several && compared(measure) {
+        for figure in &figures {
+            let found = figure_of(result, configuration, figure);
+            row.push(over(found, figure.show, lacking(result, configuration, figure)));
+            if several && figure.compared {
                 let to_first = found.and_then(|f| f.to_first);
                 let without = if configuration.apart { NOT_COMPARED } else { "" };
                 row.push(Cell { text: to_first.map_or_else(|| without.to_owned(), |f| ratio(&f)), figure: to_first });
@@ -123,7 +122,7 @@ fn table(result: &RunResult, configurations: &[&ConfigurationResult], phase: &st
         }
         row.extend(limited.then(|| limits(result, configuration, phase).into()));
         table.rows.push(row);
-        for (measure, ..) in figures.iter().skip(1).chain(figures.first()) {
+        for Shown { measure, .. } in figures.iter().skip(1).chain(figures.first()) {
             let Some(figure) = find(configuration, phase, measure).filter(|f| !f.outlying_trials.is_empty()) else {
                 continue;
             };
@@ -186,8 +185,7 @@ fn ops_of<'a>(result: &'a RunResult, configuration: &str, phase: &str) -> IndexS
 fn figure_of<'a>(
     result: &RunResult,
     configuration: &'a ConfigurationResult,
-    phase: &str,
-    measure: &str,
+    Shown { phase, measure, .. }: &Shown,
 ) -> Option<&'a FigureOverTrials> {
     find(configuration, phase, measure).or_else(|| {
         let (op, rest) = measure.split_once('.')?;
@@ -197,21 +195,16 @@ fn figure_of<'a>(
 }
 
 /// What a cell says without a figure. A configuration has no times of an operation that it left out.
-fn lacking(
-    result: &RunResult,
-    configuration: &ConfigurationResult,
-    phase: &str,
-    measure: &str,
-    is_time: bool,
-) -> &'static str {
+fn lacking(result: &RunResult, configuration: &ConfigurationResult, figure: &Shown) -> &'static str {
+    let Shown { phase, measure, kind, .. } = figure;
     let ops = ops_of(result, &configuration.configuration, phase);
     let mut trials = result.trials.iter().filter(|trial| trial.configuration == configuration.configuration);
     if ops.is_empty() && trials.any(|trial| trial.database_kept) {
         return KEPT;
     }
-    let known = |op: &str| result.phases().any(|of| of.name == phase && of.ops.contains_key(op));
+    let known = |op: &str| result.phases().any(|of| of.name == *phase && of.ops.contains_key(op));
     let left_out = measure.split_once('.').is_some_and(|(op, _)| known(op) && !ops.contains(op));
-    if is_time && !left_out { times::INFINITE } else { "none" }
+    if *kind == ColumnKind::Less && !left_out { times::INFINITE } else { "none" }
 }
 
 /// A figure over its trials: `264 k ±5 %`, `≥ 800`, `264 k, none in 1`. `lacking` if it has no value in any trial. A time

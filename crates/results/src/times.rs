@@ -7,19 +7,32 @@
 use indexmap::IndexMap;
 
 use crate::human::{count, duration};
+use crate::table::Cell;
 use crate::{AllOps, OpResult, Percentiles, PhaseResult};
 
-/// Percentiles that tables show: the name, the fewest values needed for one to lie at or beyond it, and where it is.
-pub(crate) const SHOWN: [Shown; 5] = [
-    ("p50", 1, |p| p.p50),
-    ("p90", 10, |p| p.p90),
-    ("p99", 100, |p| p.p99),
-    ("p99.9", 1_000, |p| p.p99_9),
-    ("max", 1, |p| p.max),
-];
+/// A percentile: its name, the fewest values needed for one to lie at or beyond it, and where it is.
+pub(crate) type Percentile = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
+pub(crate) const P50: Percentile = ("p50", 1, |p| p.p50);
+pub(crate) const P90: Percentile = ("p90", 10, |p| p.p90);
+pub(crate) const P95: Percentile = ("p95", 20, |p| p.p95);
+pub(crate) const P99: Percentile = ("p99", 100, |p| p.p99);
+pub(crate) const P99_9: Percentile = ("p99.9", 1_000, |p| p.p99_9);
+pub(crate) const P99_99: Percentile = ("p99.99", 10_000, |p| p.p99_99);
+pub(crate) const MAX: Percentile = ("max", 1, |p| p.max);
 
-/// One of these percentiles.
-pub(crate) type Shown = (&'static str, u64, fn(&Percentiles) -> Option<u64>);
+/// Percentiles that tables show.
+pub(crate) const SHOWN: [Percentile; 5] = [P50, P90, P99, P99_9, MAX];
+
+/// Whether there are too few values for a percentile: the highest of a few is not a p99.9.
+pub(crate) fn too_few(times: &Percentiles, (_, fewest, _): Percentile) -> bool {
+    times.count < fewest
+}
+
+/// A percentile in ns. `None` if there are too few values, or if it falls among the infinite times.
+pub(crate) fn value(times: &Percentiles, percentile: Percentile) -> Option<f64> {
+    let (.., pick) = percentile;
+    pick(times).filter(|_| !too_few(times, percentile)).map(|ns| ns as f64)
+}
 
 /// Response times of an operation. `None` in a closed loop.
 pub fn response(op: &OpResult) -> Option<Percentiles> {
@@ -48,13 +61,15 @@ pub(crate) fn main(op: &OpResult) -> (&'static str, Percentiles) {
 
 /// A percentile in a cell: `none` without operations, such as on a store that leaves them out; `too few ops` if there are
 /// too few values; `∞` if it falls among the infinite times.
-pub(crate) fn cell(times: &Percentiles, (_, fewest, pick): Shown) -> String {
-    match pick(times) {
+pub(crate) fn cell(times: &Percentiles, percentile: Percentile) -> Cell {
+    let value = value(times, percentile);
+    let text = match value {
         _ if times.count == 0 => "none".to_owned(),
-        _ if times.count < fewest => TOO_FEW.to_owned(),
-        Some(ns) => duration(ns as f64),
+        _ if too_few(times, percentile) => TOO_FEW.to_owned(),
+        Some(ns) => duration(ns),
         None => INFINITE.to_owned(),
-    }
+    };
+    Cell::number(text, value)
 }
 
 /// The words that mark the p99 of answers alone, next to other figures of answers alone. Empty if everything was

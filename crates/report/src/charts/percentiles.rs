@@ -127,7 +127,7 @@ fn figures(histogram: &Histogram<u64>) -> Vec<(&'static str, f64)> {
         ("p99 (answered)", 0.99),
         ("p99.9 (answered)", 0.999),
     ] {
-        // As everywhere, a percentile needs at least ten values beyond it.
+        // As for the line, at least ten values have to lie beyond.
         let beyond = n as f64 * (1.0 - quantile);
         all.push((name, if beyond >= 10.0 { histogram.value_at_quantile(quantile) as f64 } else { f64::NAN }));
     }

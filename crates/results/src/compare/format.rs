@@ -275,9 +275,9 @@ pub fn outcome(outcome: GateOutcome) -> &'static str {
     }
 }
 
-/// `would detect +12 %`: the smallest change that the gate could have detected; empty without an interval.
-pub fn detectable(gate: &GateResult) -> String {
-    gate.detectable.map_or_else(String::new, |ratio| format!("would detect {}", change(ratio)))
+/// `would detect +12 %`: the smallest change that the gate could have detected. `None` without an interval.
+pub fn detectable(gate: &GateResult) -> Option<String> {
+    gate.detectable.map(|ratio| format!("would detect {}", change(ratio)))
 }
 
 /// What a reader must know about all gates.

@@ -82,14 +82,11 @@ fn gates(out: &mut String, result: &CompareResult) {
         Table::new([("gate", Text), ("figure", Text), ("B/A", Count), ("95 % interval", Count), ("", Text)]);
     for gate in &result.gates {
         let word = outcome(gate.outcome);
-        let word = if gate.outcome == GateOutcome::Passed { word.to_owned() } else { format!("**{word}**") };
-        let figure = match result.pairs.get(gate.pair as usize - 1) {
-            Some(pair) if result.pairs.len() > 1 => format!("{} of {}", code(&gate.figure), escaped(&pair.b.label())),
-            _ => code(&gate.figure),
-        };
-        let word = gate.why.as_ref().map_or_else(|| word.clone(), |why| format!("{word}: {}", escaped(why)));
-        let detectable = detectable(gate);
-        let word = if detectable.is_empty() { word } else { format!("{word}; {detectable}") };
+        let mut word = if gate.outcome == GateOutcome::Passed { word.to_owned() } else { format!("**{word}**") };
+        word.extend(gate.why.as_ref().map(|why| format!(": {}", escaped(why))));
+        word.extend(detectable(gate).map(|text| format!("; {text}")));
+        let mut figure = code(&gate.figure);
+        figure.extend(result.pair_of(gate).map(|pair| format!(" of {}", escaped(&pair.b.label()))));
         table.row([code(&gate.gate), figure, ratio(gate.ratio), interval(gate.ratio), word]);
     }
     out.push_str(&table.markdown(str::to_owned));

@@ -282,6 +282,11 @@ impl CompareResult {
         }
     }
 
+    /// The pair of a gate, if there are several.
+    pub fn pair_of(&self, gate: &GateResult) -> Option<&ComparedPair> {
+        self.pairs.get(gate.pair as usize - 1).filter(|_| self.pairs.len() > 1)
+    }
+
     /// Configurations that are invalid, each with its checks.
     fn invalid(&self) -> Vec<String> {
         let checks_of = |configuration: &ComparedConfiguration| {

@@ -116,7 +116,6 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
         return;
     }
     let _ = writeln!(out, "\n{}", paint.bold("Gates"));
-    let several = result.pairs.len() > 1;
     for gate in &result.gates {
         let code = match gate.outcome {
             GateOutcome::Passed => "32",
@@ -125,8 +124,7 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
         };
         let head = paint.with(code, &format!("{:<9}", outcome(gate.outcome)));
         let mut facts = vec![gate.gate.clone(), gate.figure.clone()];
-        let pair = result.pairs.get(gate.pair as usize - 1).filter(|_| several);
-        facts.extend(pair.map(|pair| pair.b.label()));
+        facts.extend(result.pair_of(gate).map(|pair| pair.b.label()));
         let interval = interval(gate.ratio);
         let ratio = ratio(gate.ratio);
         facts.extend(match (ratio.is_empty(), interval.is_empty()) {
@@ -135,7 +133,7 @@ fn gates(out: &mut String, result: &CompareResult, layout: Layout) {
             _ => Some(format!("B/A {ratio} ({interval})")),
         });
         facts.extend(gate.why.clone());
-        facts.extend(Some(detectable(gate)).filter(|text| !text.is_empty()));
+        facts.extend(detectable(gate));
         let lines = in_lines("", &facts, layout.width - 13);
         let _ = write!(out, "  {head}  {}", lines.replace("\n ", "\n             "));
     }

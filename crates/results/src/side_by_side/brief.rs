@@ -4,10 +4,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 use storebench_study::workload::{short_names, shown_value};
 
-use super::{
-    Compared, NOT_COMPARED, Shown, columns_of_times, compared_by, figure_of, find, lacking, ops_of, over,
-    unlike_operations,
-};
+use super::{NOT_COMPARED, Shown, figure_of, figures_of, find, lacking, ops_of, over};
 use crate::answer::phases_told;
 use crate::configurations::varied;
 use crate::figures::{DOCUMENTS, THROUGHPUT, in_documents};
@@ -55,8 +52,7 @@ fn ran(result: &RunResult) -> Vec<&ConfigurationResult> {
 /// Configurations, the best first, and the figures to show.
 struct Sorted<'a> {
     configurations: Vec<&'a ConfigurationResult>,
-    /// Each figure with its phase.
-    figures: Vec<(String, Shown)>,
+    figures: Vec<Shown>,
     /// The index of the figure by which they are sorted.
     by: Option<usize>,
 }
@@ -67,25 +63,14 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
     phases.sort_by_key(|phase| !result.phases().any(|of| of.name == *phase && !of.limits.is_empty()));
     phases.truncate(MOST_PHASES);
     let several = phases.len() > 1;
-    let mut figures: Vec<(String, Shown)> = Vec::new();
-    let mut by = None;
-    for phase in &phases {
-        let Compared { what, unit, time, given } = compared_by(result, configurations, phase);
-        let titled = |title: String| if several { format!("{phase} {title}") } else { title };
-        let begins = figures.len();
-        if !(several && given) {
-            figures.push((phase.clone(), (what.to_owned(), titled(unit.to_owned()), ColumnKind::More, rate)));
-        }
-        let times = columns_of_times(time, &unlike_operations(result, phase)).into_iter();
-        let times = times.filter(|(measure, _)| !measure.ends_with(".p99.9"));
-        let times = times.filter(|(measure, _)| !several || given && measure.ends_with(".p99"));
-        figures.extend(times.map(|(measure, title)| {
-            (phase.clone(), (measure, titled(title), ColumnKind::Less, duration as fn(f64) -> String))
-        }));
-        // The schedule sets the throughput of an open loop.
-        let compared = |(_, shown): &(String, Shown)| if given { shown.0.ends_with(".p99") } else { shown.0 == what };
-        by = by.or_else(|| figures.iter().skip(begins).position(compared).map(|nth| begins + nth));
+    let mut figures: Vec<Shown> = phases.iter().flat_map(|phase| figures_of(result, configurations, phase)).collect();
+    if several {
+        figures.retain(|figure| figure.compared);
+        figures.iter_mut().for_each(|figure| figure.title = format!("{} {}", figure.phase, figure.title));
+    } else {
+        figures.retain(|figure| !figure.measure.ends_with(".p99.9"));
     }
+    let mut by = figures.iter().position(|figure| figure.compared);
     let mut sorted = configurations.to_vec();
     let factors = varied(configurations.iter().map(|of| &of.values));
     if let Some(path) = factors.first().filter(|path| factors.len() == 1 && path.ends_with(".rate")) {
@@ -97,7 +82,7 @@ fn sorted<'a>(result: &RunResult, configurations: &[&'a ConfigurationResult]) ->
             value(a).total_cmp(&value(b))
         });
     }
-    if let Some((phase, (measure, _, kind, _))) = by.and_then(|nth| figures.get(nth)) {
+    if let Some(Shown { phase, measure, kind, .. }) = by.and_then(|nth| figures.get(nth)) {
         // One that lacks the figure in a trial, or is not compared, sorts after the others.
         let value = |of: &ConfigurationResult| match find(of, phase, measure).filter(|f| f.figure.trials > 0) {
             Some(found) if *kind == ColumnKind::Less => (of.apart || !is_whole(found), found.figure.value),
@@ -142,8 +127,8 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
     let mut columns: Vec<(String, ColumnKind)> = Vec::new();
     columns.extend(with_store.then(|| ("store".to_owned(), ColumnKind::Configuration)));
     columns.extend(factors.iter().map(|path| (names.get(path).copied().unwrap_or(path).to_owned(), ColumnKind::Count)));
-    for (nth, (_, (_, title, kind, _))) in figures.iter().enumerate() {
-        columns.push((title.clone(), *kind));
+    for (nth, figure) in figures.iter().enumerate() {
+        columns.push((figure.title.clone(), figure.kind));
         columns.extend((Some(nth) == by).then(|| ("vs best".to_owned(), ColumnKind::Ratio)));
     }
     let best = sorted.first().copied();
@@ -158,16 +143,16 @@ fn beside(result: &RunResult, configurations: &[&ConfigurationResult]) -> BriefT
                 .iter()
                 .map(|path| Cell::from(configuration.values.get(*path).map_or_else(|| "n/a".to_owned(), shown_value))),
         );
-        for (nth, (phase, (measure, _, kind, show))) in figures.iter().enumerate() {
-            let found = figure_of(result, configuration, phase, measure);
+        for (nth, figure) in figures.iter().enumerate() {
+            let found = figure_of(result, configuration, figure);
             row.push(match configuration.trials {
                 0 if Some(nth) == by => "failed".into(),
-                _ => over(found, *show, lacking(result, configuration, phase, measure, *kind == ColumnKind::Less)),
+                _ => over(found, figure.show, lacking(result, configuration, figure)),
             });
             if Some(nth) == by {
-                let to_best = best.and_then(|best| find(best, phase, measure)).zip(found);
+                let to_best = best.and_then(|best| find(best, &figure.phase, &figure.measure)).zip(found);
                 let alike = best.is_some_and(|best| {
-                    let ops = |of: &ConfigurationResult| ops_of(result, &of.configuration, phase);
+                    let ops = |of: &ConfigurationResult| ops_of(result, &of.configuration, &figure.phase);
                     ops(best) == ops(configuration)
                 });
                 row.push(match to_best {
@@ -226,18 +211,19 @@ pub fn figures_of_answer(result: &RunResult) -> Vec<Panel> {
     let left_out = left_out - configurations.len();
     let several = phases_told(result).len() > 1;
     // Lower percentiles say less, and a given rate is not a finding.
-    let shown = |(nth, (_, shown)): &(usize, &(String, Shown))| Some(*nth) == by || shown.0.ends_with(".p99");
-    let panel = |(_, (phase, (measure, title, kind, show))): (usize, &(String, Shown))| {
+    let shown = |(nth, figure): &(usize, &Shown)| Some(*nth) == by || figure.measure.ends_with(".p99");
+    let panel = |(_, figure): (usize, &Shown)| {
         let row = |of: &&ConfigurationResult| {
-            let found = figure_of(result, of, phase, measure);
-            let lacking = lacking(result, of, phase, measure, *kind == ColumnKind::Less);
+            let found = figure_of(result, of, figure);
+            let lacking = lacking(result, of, figure);
             PanelRow {
                 store: of.store.clone(),
                 name: of.configuration.clone(),
-                text: if of.trials == 0 { "failed".to_owned() } else { over(found, *show, lacking).text },
+                text: if of.trials == 0 { "failed".to_owned() } else { over(found, figure.show, lacking).text },
                 figure: found.filter(|f| f.figure.trials > 0).map(|f| f.figure),
             }
         };
+        let Shown { phase, title, kind, .. } = figure;
         let title = if several { title.clone() } else { format!("{phase}: {title}") };
         let rows = configurations.iter().map(row).collect();
         Panel { title, less: *kind == ColumnKind::Less, rows, left_out }

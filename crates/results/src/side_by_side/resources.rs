@@ -2,12 +2,15 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{ConfigurationsTable, Shown, find, over};
+use super::{ConfigurationsTable, find, over};
 use crate::bottleneck::Limit;
-use crate::figures::{SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
+use crate::figures::{Measure, SPACE_AMPLIFICATION, STORE_CPU, STORE_MEMORY, WRITE_AMPLIFICATION};
 use crate::human::{bytes, digits, duration, plural};
 use crate::table::{Cell, ColumnKind, Table};
 use crate::{ConfigurationResult, RunResult, TrialResult, WatchedProcess};
+
+/// A measure, the title of its column, and how it is shown.
+type Shown = (Measure, &'static str, fn(f64) -> String);
 
 fn times(factor: f64) -> String {
     format!("×{}", digits(factor))
@@ -23,30 +26,25 @@ pub fn resource_tables(result: &RunResult) -> Vec<ConfigurationsTable> {
 fn table(result: &RunResult, phase: &str) -> Option<ConfigurationsTable> {
     let configurations: Vec<&ConfigurationResult> =
         result.configurations.iter().filter(|configuration| configuration.trials + configuration.failed > 0).collect();
-    let all: [Shown; 4] = [
+    let mut shown: Vec<Shown> = vec![
         (STORE_CPU, "CPU/op", duration as fn(f64) -> String),
         (STORE_MEMORY, "memory", bytes),
         (WRITE_AMPLIFICATION, "write amplification", times),
         (SPACE_AMPLIFICATION, "space amplification", times),
-    ]
-    .map(|(measure, title, show)| (measure.name.to_owned(), title.to_owned(), ColumnKind::Less, show));
-    let shown: Vec<&Shown> = all
-        .iter()
-        .filter(|(measure, ..)| {
-            configurations.iter().any(|configuration| find(configuration, phase, measure).is_some())
-        })
-        .collect();
+    ];
+    shown.retain(|(measure, ..)| configurations.iter().any(|of| find(of, phase, measure.name).is_some()));
     let limits: Vec<String> = configurations.iter().map(|configuration| limit(result, configuration, phase)).collect();
     if shown.is_empty() && limits.iter().all(String::is_empty) {
         return None;
     }
     let mut columns = vec![("configuration", ColumnKind::Configuration)];
-    columns.extend(shown.iter().map(|(_, title, kind, _)| (title.as_str(), *kind)));
+    columns.extend(shown.iter().map(|(_, title, _)| (*title, ColumnKind::Less)));
     columns.push(("bottleneck", ColumnKind::Text));
     let mut table = Table::new(columns);
     for (configuration, limit) in configurations.iter().zip(limits) {
         let mut row: Vec<Cell> = vec![configuration.configuration.as_str().into()];
-        row.extend(shown.iter().map(|(measure, _, _, show)| over(find(configuration, phase, measure), *show, "none")));
+        let cell = |(measure, _, show): &Shown| over(find(configuration, phase, measure.name), *show, "none");
+        row.extend(shown.iter().map(cell));
         row.push(if limit.is_empty() { "unknown".into() } else { limit.into() });
         table.rows.push(row);
     }
@@ -69,13 +67,13 @@ fn limit(result: &RunResult, configuration: &ConfigurationResult, phase: &str) -
 }
 
 /// Which processes the figures cover, and why figures are unknown.
-fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
+fn notes(result: &RunResult, phase: &str, shown: &[Shown]) -> Vec<String> {
     let of_phase = result.phases().filter(|p| p.name == phase);
     let whose: Vec<WatchedProcess> =
         of_phase.filter_map(|p| Some(p.resources.as_ref()?.store.as_ref()?.whose)).collect();
-    let has = |measure: &str| shown.iter().any(|(name, ..)| name == measure);
+    let has = |measure: Measure| shown.iter().any(|(of, ..)| *of == measure);
     let mut notes = Vec::new();
-    if has(STORE_CPU.name) || has(STORE_MEMORY.name) {
+    if has(STORE_CPU) || has(STORE_MEMORY) {
         let whose = match (whose.contains(&WatchedProcess::Server), whose.contains(&WatchedProcess::ClientAndStore)) {
             (true, true) => Some("the server; for embedded stores, store and client together"),
             (true, false) => Some("the server alone"),
@@ -84,7 +82,7 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
         };
         notes.extend(whose.map(|whose| format!("CPU and memory: {whose}")));
     }
-    if has(WRITE_AMPLIFICATION.name) {
+    if has(WRITE_AMPLIFICATION) {
         notes.push(
             "write amplification: bytes written to the disk (by its own counters, minus the write rate before the phase) for \
              each byte of documents written"
@@ -102,7 +100,7 @@ fn notes(result: &RunResult, phase: &str, shown: &[&Shown]) -> Vec<String> {
         0 => {}
         more => notes.push(format!("write amplification: unknown for {} more", plural(more as u64, "trial"))),
     }
-    if has(SPACE_AMPLIFICATION.name) {
+    if has(SPACE_AMPLIFICATION) {
         notes.push("space amplification: bytes on disk for each byte of documents that the store holds".to_owned());
     }
     notes

@@ -9,30 +9,28 @@ use crate::side_by_side::{ConfigurationsTable, configuration_tables, resource_ta
 /// Columns of a name that is longer are cut, between two values.
 const LONGEST_NAME: usize = 64;
 
-/// The tables of all measured phases, each with its name.
-pub(super) fn tables(result: &RunResult, layout: Layout) -> Vec<(String, String)> {
-    configuration_tables(result).into_iter().map(|table| (table.phase.clone(), text(&table, layout))).collect()
+/// The tables of all measured phases, then the resources that configurations used in the phase of the answer. Empty if
+/// they are few enough to be described one by one.
+pub(super) fn tables(result: &RunResult, layout: Layout) -> String {
+    let tables = configuration_tables(result);
+    let mut out: String = tables.iter().map(|table| text(table, "", layout)).collect();
+    if !tables.is_empty() {
+        let told = answer(result).phase;
+        let used = resource_tables(result).into_iter().find(|table| Some(&table.phase) == told.as_ref());
+        out.extend(used.map(|table| text(&table, ": resources", layout)));
+    }
+    out
 }
 
-/// The resources that configurations used in the phase of the answer. Empty if they are few enough to be described one
-/// by one.
-pub(super) fn resources(result: &RunResult, layout: Layout) -> String {
-    let told = answer(result).phase;
-    let tables = if configuration_tables(result).is_empty() { Vec::new() } else { resource_tables(result) };
-    let of_phase = tables.iter().find(|table| Some(&table.phase) == told.as_ref());
-    of_phase.map_or_else(String::new, |table| {
-        format!("\n{}\n{}", layout.paint.bold(&format!("{}: resources", table.phase)), text(table, layout))
-    })
-}
-
-fn text(of: &ConfigurationsTable, layout: Layout) -> String {
+fn text(of: &ConfigurationsTable, what: &str, layout: Layout) -> String {
     let mut table = of.table.clone();
     table
         .rows
         .iter_mut()
         .filter_map(|row| row.first_mut())
         .for_each(|configuration| configuration.text = cut(&configuration.text));
-    let mut out = layout.table(&table);
+    let title = layout.paint.bold(&format!("{}{what}", of.phase));
+    let mut out = format!("\n{title}\n{}", layout.table(&table));
     of.notes.iter().for_each(|note| out.push_str(&paragraph("  ", "    ", note, layout.width)));
     out
 }
