@@ -25,10 +25,11 @@ check: tidy ## Format, clippy, documentation, licences
 	$(MAKE) embedded
 
 .PHONY: tidy
-tidy: ## Checks that need no compiler: format, licences, words, lock files, the report's script
+tidy: ## Checks that need no compiler: format, licences, words, spelling, lock files, the report's script
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
 	python3 scripts/words.py
+	"$$(servers/where python-tools)/bin/typos"
 	# Separate workspaces have their own lock files, which must stay up to date with changes here.
 	for of in crates/hdfs dev/bench; do $(CARGO) update --quiet --workspace --locked --manifest-path $$of/Cargo.toml; done
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check

@@ -155,7 +155,7 @@ complete -c storebench -n "__fish_storebench_using_subcommand compare" -l json -
 complete -c storebench -n "__fish_storebench_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -s o -l output -d 'File to write, or `-` for stdout [default: report.html in the run\'s folder, index.html in a folder of runs; required for several runs]' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l tables -d 'Write the tables of each run as Parquet into its folder `parquet`' -r -f -a "parquet\t''"
-complete -c storebench -n "__fish_storebench_using_subcommand report" -l picture -d 'Write the first chart into this file: PNG if its name ends with .png, otherwise SVG; `-` for SVG on stdout' -r -F
+complete -c storebench -n "__fish_storebench_using_subcommand report" -l picture -d 'Write the first chart into this file, as SVG; `-` for stdout' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l force -d 'Overwrite FILE if it exists; the report.html of a run is always written again'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l full -d 'Print everything to the terminal instead, as `run --full` does'
 complete -c storebench -n "__fish_storebench_using_subcommand report" -l markdown -d 'Print Markdown for a pull request comment instead: the answer, the checks and the configurations'

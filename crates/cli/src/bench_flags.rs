@@ -1,5 +1,6 @@
 //! Errors of the study that `bench` builds, in terms of the flags that the user gave.
 
+use indexmap::IndexSet;
 use storebench_study::workload::StudyErrors;
 
 use crate::bench_study::COLLECTION;
@@ -13,13 +14,8 @@ const ASKED: [(&str, &str); 2] = [
 
 /// The errors of the built study. Phases that share a flag have the same error, which is told once.
 pub(crate) fn of_study(errors: &StudyErrors) -> Failure {
-    let mut told: Vec<String> = Vec::new();
-    for error in &errors.0 {
-        let text = format!("{}: {}", flag_of(&error.key), in_flags(&error.message));
-        if !told.contains(&text) {
-            told.push(text);
-        }
-    }
+    let told = errors.0.iter().map(|error| format!("{}: {}", flag_of(&error.key), in_flags(&error.message)));
+    let told: Vec<String> = told.collect::<IndexSet<_>>().into_iter().collect();
     Failure::bad_input(told.join("\n"))
 }
 

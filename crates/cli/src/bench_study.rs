@@ -1,6 +1,6 @@
 //! Converts the flags of `bench` into the equivalent study for `run`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -8,11 +8,12 @@ use storebench_engine::store::OpKind;
 use storebench_lab::workers::{Workers, workers_for};
 use storebench_machine::Processors;
 use storebench_results::{human, redact, without_password};
+use storebench_study::toml_document;
 use storebench_study::units::{ByteSize, Count, PerSecond, Range, Span, UnitError};
 use storebench_study::workload::{
-    BadLines, Collection, Database, Design, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores,
-    Streams, Study,
+    BadLines, Collection, ExistingDocuments, LedgerSpec, MixEntry, Phase, RateSpec, Size, Stores, Streams, Study,
 };
+use toml_edit::Item;
 
 use crate::args::BenchArgs;
 use crate::bench_flags;
@@ -139,27 +140,13 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
     }
     phases.push(measured);
     let study = Study {
-        servers: IndexMap::new(),
-        links: IndexMap::new(),
         title: format!("Quick benchmark of {}", redact(&args.url)),
         question: phases.last().map(|measured| question(args.rate, measured)),
         seed: args.seed,
-        repeats: 1.into(),
-        control: false,
         collections: IndexMap::from([(COLLECTION.to_owned(), collection(args)?)]),
         stores: Stores::from_urls([args.url.as_str()]),
-        replaced_stores: 0,
-        hosts: Vec::new(),
         phases,
-        factors: IndexMap::new(),
-        design: Design::default(),
-        database: Database::default(),
-        limits: IndexMap::new(),
-        search: None,
-        data_to_memory: None,
-        presets: IndexMap::new(),
-        flaws: Vec::new(),
-        published: Vec::new(),
+        ..Study::default()
     };
     let study = study.validate("the flags of bench").map_err(|errors| bench_flags::of_study(&errors))?;
     let kept = without_password(&args.url);
@@ -178,7 +165,7 @@ pub(crate) fn build(args: &BenchArgs) -> Result<Built, Failure> {
         ..study.clone()
     };
     let text = file_of(&saved)
-        .map_err(|e| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {e}")))?;
+        .map_err(|why| Failure::spoiled(format!("the study of these flags cannot be written as TOML: {why}")))?;
     Ok(Built { study, text, notes })
 }
 
@@ -209,16 +196,17 @@ fn mix_in_words(phase: &Phase) -> String {
 }
 
 /// The study as a file for people to edit, without values that equal their defaults.
-fn file_of(study: &Study) -> Result<String, toml::ser::Error> {
-    let mut table = toml::Table::try_from(study)?;
-    if let Some(phases) = table.get_mut("phases").and_then(toml::Value::as_array_mut) {
-        for phase in phases.iter_mut().filter_map(toml::Value::as_table_mut) {
-            let name = phase.get("name").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
-            let defaults = toml::Table::try_from(Phase::named(name))?;
-            phase.retain(|key, value| key == "name" || defaults.get(key) != Some(value));
-        }
+fn file_of(study: &Study) -> Result<String, String> {
+    let mut document = toml_document(study)?;
+    let phases = document["phases"].as_array_of_tables_mut().into_iter().flat_map(|all| all.iter_mut());
+    let defaults = toml_document(&Phase::named(""))?;
+    // As a value, because the text of a table leaves out the tables in it.
+    let text = |item: &Item| item.clone().into_value().map(|value| value.to_string()).ok();
+    for phase in phases {
+        phase
+            .retain(|key, value| key == "name" || defaults.get(key).is_none_or(|default| text(default) != text(value)));
     }
-    Ok(format!("# Written by `storebench bench`. Run it with `storebench run FILE`.\n\n{}", toml::to_string(&table)?))
+    Ok(format!("# Written by `storebench bench`. Run it with `storebench run FILE`.\n\n{document}"))
 }
 
 fn keeps_nothing(url: &str) -> bool {
@@ -250,8 +238,8 @@ fn collection(args: &BenchArgs) -> Result<Collection, Failure> {
     })
 }
 
-/// An absolute path, because the saved study may be in another folder than the current one.
-fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
+/// An absolute path of --from, because the saved study may be in another folder than the current one.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::bad_input(format!("--from {}: {e}", path.display())))
 }
 

@@ -15,6 +15,7 @@ use storebench_results::redact;
 use storebench_transfer::Tasks;
 
 use crate::args::Args;
+use crate::failure::Failure;
 use crate::verbs;
 
 /// A message or the progress of a running call.
@@ -51,6 +52,12 @@ impl fmt::Display for Outcome {
 }
 
 impl std::error::Error for Outcome {}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code, out: String::new(), message: Some(redact(failure.message.trim_end())) }
+    }
+}
 
 /// Interrupts a call from another thread, as Ctrl-C does in a shell.
 #[derive(Debug, Clone, Default)]
@@ -129,7 +136,7 @@ pub fn call(
     let out = CALL.with(|current| current.borrow_mut().take()).map_or_else(String::new, |call| call.out);
     match done {
         Ok(code) => Outcome { code, out, message: None },
-        Err(failure) => Outcome { code: failure.code, out, message: Some(redact(failure.message.trim_end())) },
+        Err(failure) => Outcome { out, ..failure.into() },
     }
 }
 

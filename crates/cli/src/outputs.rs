@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use storebench_transfer::put_file;
 
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Refuses a file that exists, before any work. Devices and pipes are accepted, since they contain nothing.
 pub(crate) fn refuse_existing(file: &Path, force: bool) -> Result<(), Failure> {
@@ -23,6 +24,15 @@ fn exists(file: &Path) -> Failure {
     Failure::bad_input(format!("{} exists; name another file, or use --force to overwrite it", file.display()))
 }
 
+/// Writes a text into a file and prints the file's name, or prints the text if the file is `-`.
+pub(crate) fn write_or_print(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    if file.as_os_str() == "-" {
+        return print(text);
+    }
+    write_text(file, text, force)?;
+    print(&format!("{}\n", file.display()))
+}
+
 /// Writes a text, as [`write_bytes`].
 pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
     write_bytes(file, text.as_bytes(), force)
@@ -30,7 +40,7 @@ pub(crate) fn write_text(file: &Path, text: &str, force: bool) -> Result<(), Fai
 
 /// Writes a file under a temporary name, then moves it to its place, so that it only ever appears complete.
 pub(crate) fn write_bytes(file: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
-    let output = Output::create(file).map_err(|e| refused(file, &e))?;
+    let output = Output::create(file)?;
     match (&output.file).write_all(bytes) {
         Ok(()) => output.keep(force),
         Err(e) => Err(output.discard(&e)),
@@ -46,16 +56,17 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn create(file: &Path) -> io::Result<Self> {
+    pub(crate) fn create(file: &Path) -> Result<Self, Failure> {
+        let refused = |error: io::Error| Failure::bad_input(text(file, &error));
         // A link remains a link: its target is written.
         let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         if place.metadata().is_ok_and(|found| !found.is_file()) {
-            return Ok(Self { file: OpenOptions::new().write(true).open(&place)?, part: None, place });
+            return Ok(Self { file: OpenOptions::new().write(true).open(&place).map_err(refused)?, part: None, place });
         }
         let mut name = place.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let part = place.with_file_name(name);
-        Ok(Self { file: File::create(&part)?, part: Some(part), place })
+        Ok(Self { file: File::create(&part).map_err(refused)?, part: Some(part), place })
     }
 
     /// Moves it to its place. A file that appeared there meanwhile is not overwritten either.
@@ -79,11 +90,6 @@ impl Output {
         }
         Failure::spoiled(text(&self.place, error))
     }
-}
-
-/// The error of a file that could not be created.
-pub(crate) fn refused(file: &Path, error: &io::Error) -> Failure {
-    Failure::bad_input(text(file, error))
 }
 
 fn text(file: &Path, error: &io::Error) -> String {

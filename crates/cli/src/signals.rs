@@ -10,6 +10,13 @@ use storebench_results::exit::INTERRUPTED;
 use crate::failure::Failure;
 use crate::in_process;
 
+/// A stop that Ctrl-C asks for; see [`ask_on_interrupt`].
+pub(crate) fn stop_on_interrupt() -> Result<Arc<Stop>, Failure> {
+    let stop = Arc::new(Stop::new());
+    ask_on_interrupt(&stop)?;
+    Ok(stop)
+}
+
 /// Calls [`Stop::ask`] on the first SIGINT or SIGTERM, and exits the process on the second. If another program calls the
 /// verb, signals are its concern.
 pub(crate) fn ask_on_interrupt(stop: &Arc<Stop>) -> Result<(), Failure> {

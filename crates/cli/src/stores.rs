@@ -16,7 +16,7 @@ pub(crate) type Named = Vec<(String, Arc<dyn AnyStore>)>;
 pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure> {
     if !typed.is_empty() {
         study.replaced_stores = study.stores.0.len();
-        study.stores = Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))?;
+        study.stores = typed_stores(typed)?;
         // The study may have settings for a store name that is not among these.
         study.clone().validate("with the stores of --store")?;
     }
@@ -27,6 +27,11 @@ pub(crate) fn choose(study: &mut Study, typed: &[String]) -> Result<(), Failure>
         ));
     }
     study.check_hosts().map_err(Failure::bad_input)
+}
+
+/// The stores of the command line, each a URL or `NAME=URL`.
+pub(crate) fn typed_stores(typed: &[String]) -> Result<Stores, Failure> {
+    Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))
 }
 
 /// Creates the drivers for the stores of a study, without accessing the stores.

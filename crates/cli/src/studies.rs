@@ -68,7 +68,7 @@ pub(crate) fn open(args: &StudyArgs, stores: &[String]) -> Result<Opened, Failur
 }
 
 /// Overrides with the number of workers of each phase that leaves it to Storebench. Tells the user.
-fn chosen_workers(text: &str, file: &Path, applied: &[Override], stores: &[String]) -> Result<Vec<String>, Failure> {
+fn chosen_workers(text: &str, file: &Path, applied: &[Override], typed: &[String]) -> Result<Vec<String>, Failure> {
     let paths = automatic_workers(text, file, applied)?;
     if paths.is_empty() {
         return Ok(Vec::new());
@@ -76,21 +76,12 @@ fn chosen_workers(text: &str, file: &Path, applied: &[Override], stores: &[Strin
     let with = |count: u32| paths.iter().map(|path| format!("{path}={count}")).collect::<Vec<_>>();
     // Any number will do, to read the rest of the study.
     let study = Study::parse_with(text, file, &[applied, &Override::parse_all(&with(1))?].concat())?;
-    let urls: Vec<&str> = if stores.is_empty() {
-        study.stores.0.values().map(String::as_str).collect()
-    } else {
-        // `NAME=URL`, or a URL alone.
-        let urls = stores.iter().map(|store| match store.split_once('=') {
-            Some((name, url)) if !name.contains(':') => url,
-            _ => store,
-        });
-        urls.collect()
+    let stores = if typed.is_empty() { study.stores.clone() } else { stores::typed_stores(typed)? };
+    let at_hosts = |url: String| match leaves_host_open(&url) {
+        true => study.hosts.iter().map(|host| at_host(&url, host)).collect(),
+        false => vec![url],
     };
-    let at_hosts = |url: &str| match leaves_host_open(url) {
-        true => study.hosts.iter().map(|host| at_host(url, host)).collect(),
-        false => vec![url.to_owned()],
-    };
-    let urls: Vec<String> = urls.into_iter().flat_map(at_hosts).collect();
+    let urls: Vec<String> = stores.0.into_values().flat_map(at_hosts).collect();
     let Workers { count, why } =
         workers_for(Processors::look(), urls.iter().map(String::as_str), study.has_faults_of_servers());
     line(&format!("note: workers = \"auto\" is {count}: {why}"));

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexSet;
 use storebench_engine::Unsupported;
 use storebench_engine::store::DurabilityRequest;
 use storebench_lab::run::ConfigurationRequest;
@@ -20,7 +21,7 @@ const SCALE: f64 = 0.000_1;
 /// The table, in Markdown, and the reasons below it. `examples` is the folder of example studies.
 pub(crate) fn table(examples: &Path) -> Result<String, Failure> {
     let stores: Vec<&Scheme> = schemes().iter().filter(|scheme| !scheme.decorator && scheme.name != "null").collect();
-    let mut reasons = Vec::new();
+    let mut reasons = IndexSet::new();
     let names: Vec<&str> = stores.iter().map(|scheme| scheme.name).collect();
     let mut out = format!("| study | {} |\n|---{}|\n", names.join(" | "), "|---".repeat(names.len()));
     for study in all(examples)? {
@@ -74,7 +75,7 @@ fn cell(
     preset: Option<&str>,
     scheme: &Scheme,
     documents: &mut CompiledByStudy,
-    reasons: &mut Vec<String>,
+    reasons: &mut IndexSet<String>,
 ) -> Result<String, Failure> {
     let mut opened = studies::open(&arguments(study, preset), &[])?;
     stores::choose(&mut opened.study, &[format!("store={}", scheme.example)])?;
@@ -117,14 +118,8 @@ fn weakened(of: &ConfigurationRequest, level: DurabilityRequest) -> Configuratio
     of
 }
 
-fn number_of(reasons: &mut Vec<String>, reason: String) -> usize {
-    match reasons.iter().position(|known| *known == reason) {
-        Some(position) => position + 1,
-        None => {
-            reasons.push(reason);
-            reasons.len()
-        }
-    }
+fn number_of(reasons: &mut IndexSet<String>, reason: String) -> usize {
+    reasons.insert_full(reason).0 + 1
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn nothing_is_allocated_for_a_document() {
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("own.jsonl"), "{\"id\":\"a\\nb\"}\n{\"id\":\"c\"}\n").unwrap();
-    let study: Study = toml::from_str(
+    let study: Study = toml_edit::de::from_str(
         r#"
 [collections.own]
 from = "own.jsonl"

@@ -400,9 +400,8 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
         ),
         written_bytes,
         disk_bytes: ((written_bytes as f64 + index_bytes as f64) * DISK_FACTOR) as u64,
-        // These are computed for all configurations together.
-        all_disk_bytes: 0,
-        files_bytes: 0,
+        // The rest is computed for all configurations together.
+        ..Estimate::default()
     }
 }
 

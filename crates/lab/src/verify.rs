@@ -1,8 +1,8 @@
 //! Reads every document of a study back and compares it with the expected one.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -216,12 +216,11 @@ fn read_collection(
     let each = (BATCH_BYTES / documents.mean_bytes().max(1)).clamp(1, BATCH);
     let next = AtomicU64::new(0);
     let jobs = u64::from(request.jobs.max(1)).min(count.div_ceil(each)).max(1);
-    let total: Mutex<CollectionFindings> = Mutex::new(Default::default());
-    let failed: Mutex<Option<StoreError>> = Mutex::new(None);
+    let failed = AtomicBool::new(false);
     let collection = CollectionId(u16::try_from(position).unwrap_or(u16::MAX));
-    let work = || -> Result<(), StoreError> {
+    let work = || -> Result<CollectionFindings, StoreError> {
         let mut reader = Reader::open(request.store, collection, documents)?;
-        while !stop.asked() && failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        while !stop.asked() && !failed.load(Ordering::Relaxed) {
             let start = next.fetch_add(each, Ordering::Relaxed);
             if start >= count {
                 break;
@@ -230,40 +229,32 @@ fn read_collection(
             reader.read(start, end);
             done.fetch_add(end - start, Ordering::Relaxed);
         }
-        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-        let (counts, faults) = reader.found;
-        total.0.right += counts.right;
-        total.0.updated += counts.updated;
-        total.0.missing += counts.missing;
-        total.0.wrong += counts.wrong;
-        total.0.unreadable += counts.unreadable;
-        total.1.extend(faults);
-        Ok(())
+        Ok(reader.found)
     };
+    let (mut total, mut faults) = CollectionFindings::default();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs)
-            .map(|_| {
-                scope.spawn(|| {
-                    if let Err(error) = work() {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    }
-                })
-            })
-            .collect();
+        let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         while !threads.iter().all(|t| t.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
             progress(done.load(Ordering::Relaxed));
         }
-    });
-    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let (mut counts, mut faults) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    counts.collection = documents.name().to_owned();
-    counts.expected = count;
-    // The order of the threads is arbitrary.
+        for thread in threads {
+            let (counts, found) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            total.right += counts.right;
+            total.updated += counts.updated;
+            total.missing += counts.missing;
+            total.wrong += counts.wrong;
+            total.unreadable += counts.unreadable;
+            faults.extend(found);
+        }
+        Ok::<(), StoreError>(())
+    })?;
+    total.collection = documents.name().to_owned();
+    total.expected = count;
+    // Threads take batches in any order.
     faults.sort_by_key(|(index, _)| *index);
-    Ok((counts, faults))
+    Ok((total, faults))
 }
 
 /// One thread's session and its findings.

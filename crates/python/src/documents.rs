@@ -9,6 +9,7 @@ use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use storebench_lab::run::{Compiled, compile_documents};
+use storebench_study::toml_document;
 use storebench_study::workload::{Body, Study};
 
 use crate::arrow::{Stream, bad_input};
@@ -119,6 +120,7 @@ pub(crate) fn documents(
 /// A study in TOML from one in JSON.
 #[pyfunction]
 pub(crate) fn toml_of(json: &str) -> PyResult<String> {
-    let value: toml::Value = serde_json::from_str(json).map_err(|e| bad_input(format!("a study: {e}")))?;
-    toml::to_string(&value).map_err(|e| bad_input(format!("a study: {e}")))
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| bad_input(format!("a study: {e}")))?;
+    let document = toml_document(&value).map_err(|e| bad_input(format!("a study: {e}")))?;
+    Ok(document.to_string())
 }

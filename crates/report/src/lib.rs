@@ -13,8 +13,6 @@ mod live;
 mod markdown;
 mod page;
 mod picture;
-#[cfg(feature = "png")]
-mod png;
 mod ratios;
 mod recorded;
 mod subject;
@@ -25,7 +23,5 @@ pub use live::Live;
 pub use markdown::markdown;
 pub use page::{Life, page};
 pub use picture::picture;
-#[cfg(feature = "png")]
-pub use png::png;
 pub use recorded::{Recorded, ReportError};
 pub use subject::Subject;

@@ -226,7 +226,7 @@ impl FromStr for DurabilityRequest {
             struct Written {
                 durability: DurabilityRequest,
             }
-            let read = toml::from_str(&format!("durability = {text}"));
+            let read = toml_edit::de::from_str(&format!("durability = {text}"));
             return read.map(|Written { durability }| durability).map_err(|error| error.message().to_owned());
         }
         match text {

@@ -9,9 +9,11 @@ pub mod durability;
 mod hash;
 pub mod op_kind;
 mod part;
+mod toml_file;
 pub mod units;
 pub mod workload;
 mod written;
 
 pub use hash::{mix64, scramble};
 pub use part::Part;
+pub use toml_file::toml_document;

@@ -156,7 +156,7 @@ const KEPT_WITHIN: &[(&str, &[&str])] = &[
     ("rusqlite", &["storebench-stores", "storebench-bench"]),
 ];
 
-type Manifest = toml::Table;
+type Manifest = toml_edit::DocumentMut;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -183,10 +183,10 @@ const FOR_TESTS: &[&str] = &["dev-dependencies"];
 /// Crates that a manifest names in these tables, under their real names.
 fn dependencies(manifest: &Manifest, kinds: &[&str]) -> BTreeSet<String> {
     let platforms = manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten();
-    let tables = platforms.filter_map(|(_, t)| t.as_table()).chain([manifest]);
+    let tables = platforms.filter_map(|(_, t)| t.as_table()).chain([manifest.as_table()]);
     let mut found = BTreeSet::new();
     for table in tables {
-        for (name, value) in kinds.iter().filter_map(|k| table.get(*k)?.as_table()).flatten() {
+        for (name, value) in kinds.iter().filter_map(|k| table.get(k)?.as_table()).flatten() {
             let real = value.get("package").and_then(|p| p.as_str()).unwrap_or(name);
             found.insert(real.to_owned());
         }

@@ -36,7 +36,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, conflicts_with_all = ["output", "markdown", "tables"])]
     pub(crate) full: bool,
 
-    /// Write the first chart into this file: PNG if its name ends with .png, otherwise SVG; `-` for SVG on stdout
+    /// Write the first chart into this file, as SVG; `-` for stdout
     #[arg(long, value_name = "FILE", group = "file", conflicts_with_all = ["markdown", "tables", "full"])]
     pub(crate) picture: Option<PathBuf>,
 

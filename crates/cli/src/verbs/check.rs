@@ -12,6 +12,7 @@ use storebench_results::read_history;
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::print_json_or;
+use crate::processors;
 
 /// Broken keys that are shown with their sequence.
 const SHOWN: usize = 3;
@@ -27,8 +28,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         let mut out = BufWriter::new(file);
         history.write_jepsen(&mut out).and_then(|()| out.flush()).map_err(|error| bad(path, &error))?;
     }
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let report = history.report(args.budget.unwrap_or(BUDGET), threads);
+    let report = history.report(args.budget.unwrap_or(BUDGET), processors() as usize);
     print_json_or(args.json, &report, || text(&report))?;
     Ok(match (report.broken.is_empty(), report.undecided.is_empty()) {
         (false, _) => SPOILED,

@@ -43,9 +43,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         _ if args.json => print_json(&result)?,
         CompareFormat::Json => print_json(&result)?,
         CompareFormat::Markdown => print(&markdown(&result, args.all))?,
-        CompareFormat::Text => {
-            print(&text(&result, args.all, layout()))?;
-        }
+        CompareFormat::Text => print(&text(&result, args.all, layout()))?,
     }
     match result.trouble() {
         Some(message) => Err(Failure { code: result.exit_code(), message }),

@@ -9,7 +9,7 @@ use crate::args::GenerateArgs;
 use crate::failure::{Failure, no_such};
 use crate::jsonl::{Keys, LinesError, write_lines};
 use crate::output::quiet_pipe;
-use crate::outputs::{Output, refuse_existing, refused};
+use crate::outputs::{Output, refuse_existing};
 use crate::{processors, studies};
 
 pub(crate) fn generate(args: &GenerateArgs) -> Result<u8, Failure> {
@@ -63,7 +63,7 @@ fn whole_file(
     force: bool,
     write: impl FnOnce(&mut dyn Write) -> Result<(), LinesError>,
 ) -> Result<(), Failure> {
-    let output = Output::create(file).map_err(|e| refused(file, &e))?;
+    let output = Output::create(file)?;
     let mut out = BufWriter::with_capacity(1 << 20, &output.file);
     let written = write(&mut out).and_then(|()| Ok(out.flush()?));
     drop(out);

@@ -4,8 +4,6 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::Stop;
-
 use crate::args::HostArgs;
 use crate::failure::Failure;
 use crate::{signals, stores};
@@ -24,8 +22,7 @@ pub(crate) fn host(args: &HostArgs) -> Result<u8, Failure> {
         )));
     }
     let store = stores::open(&args.url)?;
-    let stop = Arc::new(Stop::new());
-    signals::ask_on_interrupt(&stop)?;
+    let stop = signals::stop_on_interrupt()?;
     let served = Arc::clone(&store);
     let at = socket.clone();
     let serving = std::thread::spawn(move || storebench_stores::host(served, &at));

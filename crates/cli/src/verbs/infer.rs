@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use indexmap::IndexMap;
 use serde::Serialize;
 use storebench_documents::infer::{Inferred, Likeness, Profile, RandomPart, compare};
 use storebench_results::human::{bytes, count, digits, duration, percent};
@@ -9,6 +10,8 @@ use storebench_results::lines::paragraph;
 use storebench_results::table::{ColumnKind, Table};
 use storebench_study::units::Count;
 use storebench_study::workload::{Collection, Study};
+use toml_edit::Value;
+use toml_edit::ser::{Error, to_string};
 
 use super::infer_store::on_store;
 use crate::args::InferArgs;
@@ -159,8 +162,6 @@ fn shown(row: &Likeness, figure: f64) -> String {
 
 /// The study as a file for people to edit.
 fn file_of(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<String, Failure> {
-    // A JSON string is a TOML string, but for one character.
-    let quoted = |text: &str| serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
     let names: Vec<String> = args
         .samples
         .iter()
@@ -181,22 +182,16 @@ fn file_of(args: &InferArgs, profile: &Profile, inferred: &Inferred) -> Result<S
     }
     let name = &args.collection;
     let title = if names.len() == 1 { format!("Documents like {sample}") } else { "Documents like a sample".into() };
-    out += &format!("\ntitle = {}\n\n[collections.{name}]\n", quoted(&title));
-    let failed = |error: toml::ser::Error| Failure::bad_input(format!("cannot write the study: {error}"));
-    let collection = Collection { fields: Default::default(), ..inferred.collection.clone() };
-    for (key, value) in &toml::Table::try_from(&collection).map_err(failed)? {
-        out += &format!("{key} = {value}\n");
-    }
-    out += &format!("\n[collections.{name}.fields]\n");
-    for (field, of) in &inferred.collection.fields {
-        let bare = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        let key = if bare { field.clone() } else { quoted(field) };
-        out += &format!("{key} = {}\n", toml::Value::try_from(of).map_err(failed)?);
-    }
+    let failed = |error: Error| Failure::bad_input(format!("cannot write the study: {error}"));
+    // A line for each key.
+    let fields = to_string(&inferred.collection.fields).map_err(failed)?;
+    let others = Collection { fields: IndexMap::new(), ..inferred.collection.clone() };
+    let others = to_string(&others).map_err(failed)?;
     out += &format!(
-        "\n[[phases]]\nname = \"load\"\nload = [{0}]\n\n[[phases]]\nname = \"mix\"\nmix = {{ read = 95, upsert = 5 }}\n\
-         collection = {0}\npopularity = \"zipf\"\nduration = \"30s\"\n",
-        quoted(name)
+        "\ntitle = {}\n\n[collections.{name}]\n{others}\n[collections.{name}.fields]\n{fields}\n[[phases]]\n\
+         name = \"load\"\nload = [\"{name}\"]\n\n[[phases]]\nname = \"mix\"\nmix = {{ read = 95, upsert = 5 }}\n\
+         collection = \"{name}\"\npopularity = \"zipf\"\nduration = \"30s\"\n",
+        Value::from(title)
     );
     Ok(out)
 }

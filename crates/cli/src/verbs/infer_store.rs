@@ -1,22 +1,23 @@
 //! `infer --check --store URL`: loads the sample and the generated documents into a store, and compares the sizes of
 //! indexes and the times of reads.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
+use indexmap::IndexMap;
+use serde_json::json;
 use storebench_documents::infer::{ERRORS, Likeness, Profile};
-use storebench_engine::Stop;
 use storebench_engine::store::Namespace;
 use storebench_lab::run::{RunRequest, run};
 use storebench_results::exit::{INVALID, SPOILED};
 use storebench_results::validity::Severity;
 use storebench_results::{Percentiles, PhaseResult, RunResult};
-use storebench_study::workload::{Collection, Study};
+use storebench_study::toml_document;
+use storebench_study::workload::{Collection, Language, QueryTexts, Study};
 
 use super::measure::request_of;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::signals::ask_on_interrupt;
+use crate::signals::stop_on_interrupt;
 use crate::{stores, studies};
 
 /// Fields that get an index, at most.
@@ -63,8 +64,7 @@ pub(super) fn on_store(
     }
     let documents = studies::compile(&study)?;
     let request = RunRequest { remove_after: true, ..request_of("infer", study, text, &documents, opened) };
-    let stop = Arc::new(Stop::new());
-    ask_on_interrupt(&stop)?;
+    let stop = stop_on_interrupt()?;
     let outcome = run(&request, stop, &mut Progress::new(false))
         .map_err(|error| Failure { code: error.exit_code(), message: error.to_string() })?;
     let (code, result) = (outcome.exit_code(), outcome.result);
@@ -144,32 +144,26 @@ fn study_of(
     let mut fields: Vec<_> = all.iter().filter(|(path, _)| path.iter().all(plain)).collect();
     fields.truncate(INDEXES);
     let left_out = all.len() - fields.len();
-    let failed = |error: toml::ser::Error| Failure::bad_input(format!("cannot write the study: {error}"));
-    let own = Collection { from: Some(PathBuf::from(sample)), ..Collection::default() };
+    let own = Collection { from: Some(sample.to_owned()), ..Collection::default() };
     let like = Collection { key: None, ..collection.clone() };
-    let mut study = toml::Table::new();
-    for (name, of) in [("sample", own), ("generated", like)] {
-        let mut of = toml::Table::try_from(&of).map_err(failed)?;
+    let indexed = |(name, of): (&'static str, Collection)| {
         let index = |(position, (path, is_text)): (usize, &&(Vec<String>, bool))| {
             let in_study = index_name(position);
             let texts = index_texts(&format!("{name}_{in_study}"), path, *is_text);
-            (in_study, toml::Value::Table(texts))
+            (in_study, texts)
         };
-        let indexes: toml::Table = fields.iter().enumerate().map(index).collect();
-        if !indexes.is_empty() {
-            of.insert("indexes".to_owned(), indexes.into());
-        }
-        study.insert(name.to_owned(), of.into());
-    }
-    let collections = toml::to_string(&toml::Table::from_iter([("collections".to_owned(), study.into())]));
+        (name, Collection { indexes: fields.iter().enumerate().map(index).collect(), ..of })
+    };
+    let collections: IndexMap<_, _> = [("sample", own), ("generated", like)].into_iter().map(indexed).collect();
+    let collections = toml_document(&IndexMap::from([("collections", collections)]))
+        .map_err(|why| Failure::bad_input(format!("cannot write the study: {why}")))?;
     let reads = |name: &str, more: &str| {
         let mix = ["sample", "generated"].map(|name| format!("{name} = {{ op = \"read\", collection = \"{name}\" }}"));
         format!("[[phases]]\nname = \"{name}\"\nmix = {{ {} }}\nworkers = 1\n{more}\n", mix.join(", "))
     };
     let text = format!(
-        "title = \"A sample and generated documents\"\ndatabase = \"kept\"\nrepeats = {ROUNDS}\n{}\n[[phases]]\n\
+        "title = \"A sample and generated documents\"\ndatabase = \"kept\"\nrepeats = {ROUNDS}\n{collections}\n[[phases]]\n\
          name = \"load\"\nload = [\"sample\", \"generated\"]\n{}{}",
-        collections.map_err(failed)?,
         reads("warm-up", &format!("warm_up = true\noperations = {}", READS / 5)),
         reads("read", &format!("operations = {READS}"))
     );
@@ -184,7 +178,7 @@ fn study_of(
 }
 
 /// An index on a field, in the languages of the stores that report its size. `name` is that of the index in SQL.
-fn index_texts(name: &str, path: &[String], is_text: bool) -> toml::Table {
+fn index_texts(name: &str, path: &[String], is_text: bool) -> QueryTexts {
     let (last, objects) = path.split_last().map_or(("", &[][..]), |(last, objects)| (last.as_str(), objects));
     let postgres: String = objects.iter().map(|name| format!("->'{name}'")).collect();
     let postgres = format!("doc{postgres}->>'{last}'");
@@ -193,17 +187,14 @@ fn index_texts(name: &str, path: &[String], is_text: bool) -> toml::Table {
         true => [format!("left({postgres}, {LONGEST})"), format!("substr({sqlite}, 1, {LONGEST})")],
         false => [postgres, sqlite],
     };
-    let field = path.join(".");
-    let one = |name: &str, value: toml::Value| toml::Table::from_iter([(name.to_owned(), value)]);
-    let mongodb = one("key", one(&field, 1.into()).into());
-    let couchdb = one("fields", vec![field].into());
-    toml::Table::from_iter([
-        ("postgres".to_owned(), format!("create index {name} on {{collection}} (({postgres}))").into()),
-        ("sqlite".to_owned(), format!("create index {name} on {{collection}} ({sqlite})").into()),
-        ("mongodb".to_owned(), mongodb.into()),
-        ("couchdb".to_owned(), couchdb.into()),
-        ("ravendb".to_owned(), false.into()),
-        ("couchbase".to_owned(), false.into()),
-        ("redis".to_owned(), false.into()),
+    let field = &path.join(".");
+    IndexMap::from([
+        (Language::Postgres, json!(format!("create index {name} on {{collection}} (({postgres}))"))),
+        (Language::Sqlite, json!(format!("create index {name} on {{collection}} ({sqlite})"))),
+        (Language::Mongodb, json!({ "key": { field: 1 } })),
+        (Language::Couchdb, json!({ "fields": [field] })),
+        (Language::Ravendb, json!(false)),
+        (Language::Couchbase, json!(false)),
+        (Language::Redis, json!(false)),
     ])
 }

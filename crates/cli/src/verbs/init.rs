@@ -1,15 +1,16 @@
 //! `init [STORE…]`: writes a commented study file, to change and run.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
 
-use storebench_study::workload::Study;
+use storebench_study::workload::{Stores, Study};
+use toml_edit::Value;
 
 use crate::args::InitArgs;
+use crate::bench_study::absolute;
 use crate::failure::Failure;
-use crate::output::print;
-use crate::outputs::{refuse_existing, write_text};
+use crate::outputs::{refuse_existing, write_or_print};
 use crate::progress::line;
+use crate::stores;
 
 /// The default stores. They need no server.
 const STORES: [&str; 2] = ["sqlite:first-study.db", "fjall:first-study.fjall"];
@@ -24,20 +25,13 @@ pub(crate) fn init(args: &InitArgs) -> Result<u8, Failure> {
         [] => STORES.map(str::to_owned).to_vec(),
         stores => stores.to_vec(),
     };
-    let text = text(args, &given);
+    let text = text(args, &given)?;
     // The study must be able to run, so an invalid URL is reported now.
-    let study = Study::parse(&text, &args.output, &[])?;
-    for url in study.stores.0.values() {
-        storebench_stores::open(url).map(drop).map_err(|error| Failure::bad_input(error.to_string()))?;
+    stores::open_all(&Study::parse(&text, &args.output, &[])?)?;
+    write_or_print(&args.output, &text, args.force)?;
+    if !to_stdout {
+        line(&format!("next: read it, then `storebench run {}`", args.output.display()));
     }
-    if to_stdout {
-        print(&text)?;
-        return Ok(0);
-    }
-    write_text(&args.output, &text, args.force)?;
-    let file = args.output.display();
-    print(&format!("{file}\n"))?;
-    line(&format!("next: read it, then `storebench run {file}`"));
     Ok(0)
 }
 
@@ -55,31 +49,20 @@ fn asked() -> Result<Vec<String>, Failure> {
     Ok(if stores.is_empty() { STORES.map(str::to_owned).to_vec() } else { stores })
 }
 
-/// The text of the study file. A JSON string is also a valid TOML string.
-fn text(args: &InitArgs, stores: &[String]) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    // `a=b` is a name and a URL if the part after `=` has a scheme.
-    let named = |store: &str| {
-        let (name, url) = store.split_once('=')?;
-        (!name.contains(':') && url.contains(':')).then(|| (name.to_owned(), url.to_owned()))
-    };
-    let stores = match stores.iter().any(|store| named(store).is_some()) {
-        false => format!("[{}]", stores.iter().map(|url| quoted(url)).collect::<Vec<_>>().join(", ")),
-        true => {
-            let of = |store: &String| {
-                let scheme = || store.split(':').next().unwrap_or(store).to_owned();
-                let (name, url) = named(store).unwrap_or_else(|| (scheme(), store.clone()));
-                format!("{} = {}", quoted(&name), quoted(&url))
-            };
-            format!("{{ {} }}", stores.iter().map(of).collect::<Vec<_>>().join(", "))
-        }
+/// The text of the study file.
+fn text(args: &InitArgs, stores: &[String]) -> Result<String, Failure> {
+    let named = Stores::from_entries(stores).map_err(Failure::bad_input)?.0;
+    // The names of a list are chosen by Storebench.
+    let stores = match named.values().eq(stores) {
+        true => Value::from_iter(stores),
+        false => Value::from_iter(named),
     };
     let file = args.output.display();
     let documents = match &args.from {
         Some(from) => format!(
             "from  = {}   # a JSON object on each line\n\
              # key = \"{{id}}\"                  # the key of a document: fields in braces; without it, its number\n",
-            quoted(&absolute(from))
+            Value::from(absolute(from)?.display().to_string())
         ),
         None => format!(
             "count       = {}\n\
@@ -100,7 +83,7 @@ fn text(args: &InitArgs, stores: &[String]) -> String {
                 .to_owned()
         }
     };
-    format!(
+    Ok(format!(
         "# A study: which documents, what is done with them, on which stores.\n\
          #\n\
          #   storebench plan {file}     what it does, how long it takes, how much disk it needs\n\
@@ -139,10 +122,5 @@ fn text(args: &InitArgs, stores: &[String]) -> String {
          \n\
          # [limits]                            # limits to meet; `storebench run` reports whether they were met:\n\
          # \"mixed.service.p99\" = \"10ms\"\n"
-    )
-}
-
-/// An absolute path, because the study may be in another folder than the file.
-fn absolute(file: &Path) -> String {
-    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
+    ))
 }

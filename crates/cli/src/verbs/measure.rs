@@ -1,10 +1,9 @@
 //! The part that `run` and `bench` share: measures, then prints.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use storebench_engine::{Event, Observer, Stop, Unsupported};
+use storebench_engine::{Event, Observer, Unsupported};
 use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, PrepareMode, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::configurations::is_whole;
@@ -15,7 +14,7 @@ use super::publish::publish;
 use crate::args::ResultArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::signals::ask_on_interrupt;
+use crate::signals::stop_on_interrupt;
 use crate::stores::Named;
 
 /// A request to run a study that has no file, on stores that were opened.
@@ -50,8 +49,7 @@ pub(super) fn request_of(
 
 /// Runs a request, prints its result, and returns the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
-    let stop = Arc::new(Stop::new());
-    ask_on_interrupt(&stop)?;
+    let stop = stop_on_interrupt()?;
     let mut live = args.live.map(|at| serve(at, progress)).transpose()?;
     let outcome = run(request, stop, &mut Both { progress, live: live.as_mut() });
     if let Some(live) = live {

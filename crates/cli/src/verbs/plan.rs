@@ -1,6 +1,6 @@
 //! `plan STUDY`: shows what would run. It asks the drivers what they support, without accessing the stores.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use storebench_engine::Unsupported;
 use storebench_engine::store::Description;
@@ -159,12 +159,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         }
         out += "\n";
     }
-    let mut unasked: Vec<&str> = Vec::new();
-    for of in configurations.iter().filter(|of| !of.store.capabilities().embedded) {
-        if !unasked.contains(&of.store_name.as_str()) {
-            unasked.push(&of.store_name);
-        }
-    }
+    let unasked = configurations.iter().filter(|of| !of.store.capabilities().embedded).map(|of| &*of.store_name);
+    let unasked: Vec<&str> = unasked.collect::<IndexSet<_>>().into_iter().collect();
     if !unasked.is_empty() {
         out += &format!(
             "  {} {} not asked: this is what the store can guarantee. `run` asks, and refuses what a server is not \

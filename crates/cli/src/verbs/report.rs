@@ -12,7 +12,7 @@ use storebench_results::{Column, Table};
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{layout, print};
-use crate::outputs::{refuse_existing, write_bytes, write_text};
+use crate::outputs::{refuse_existing, write_or_print, write_text};
 
 /// The name of a run's own page.
 pub(super) const PAGE: &str = "report.html";
@@ -53,17 +53,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     };
     let text = page(&subject, Life::Written).map_err(Failure::bad_input)?;
     // A run's own page may be replaced.
-    put(&file, &text, args.force || args.output.is_none())
-}
-
-/// Writes a text into a file and prints the file's name, or prints the text if the file is `-`.
-fn put(file: &Path, text: &str, force: bool) -> Result<u8, Failure> {
-    if file.as_os_str() == "-" {
-        print(text)?;
-    } else {
-        write_text(file, text, force)?;
-        print(&format!("{}\n", file.display()))?;
-    }
+    write_or_print(&file, &text, args.force || args.output.is_none())?;
     Ok(0)
 }
 
@@ -112,7 +102,8 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
     };
     let text = index(&title, runs, &Timestamp::now().to_string(), &again(args));
     // An index may replace an earlier index, but no other file.
-    put(&file, &text, args.force || (args.output.is_none() && is_index(&file)))
+    write_or_print(&file, &text, args.force || (args.output.is_none() && is_index(&file)))?;
+    Ok(0)
 }
 
 /// Whether this file is an index that Storebench wrote.
@@ -149,11 +140,19 @@ fn address(folder: &Path, file: &Path) -> Option<String> {
     Some(parts.join("/").replace('%', "%25").replace('#', "%23").replace('?', "%3F"))
 }
 
-/// Writes the first chart of a run as SVG or PNG.
+/// Writes the first chart of a run as SVG.
 fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failure> {
     let [run] = runs else {
         return Err(Failure::bad_input("--picture shows one run; name one"));
     };
+    let ending = file.extension().unwrap_or_default().to_string_lossy().to_uppercase();
+    if ["PNG", "JPG", "JPEG", "WEBP", "PDF"].contains(&ending.as_str()) {
+        return Err(Failure::bad_input(format!(
+            "{}: a picture is written as SVG, not as {ending}; use --picture {}",
+            file.display(),
+            file.with_extension("svg").display()
+        )));
+    }
     let result = storebench_results::read_run(run).map_err(Failure::bad_input)?;
     let Some(svg) = picture(&result) else {
         let what = "nothing was measured in this run that can be drawn";
@@ -162,22 +161,8 @@ fn write_picture(runs: &[PathBuf], file: &Path, force: bool) -> Result<u8, Failu
     if file.as_os_str() != "-" {
         refuse_existing(file, force)?;
     }
-    if !file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")) {
-        return put(file, &svg, force);
-    }
-    write_bytes(file, &png(&svg)?, force)?;
-    print(&format!("{}\n", file.display()))?;
+    write_or_print(file, &svg, force)?;
     Ok(0)
-}
-
-#[cfg(feature = "png")]
-fn png(svg: &str) -> Result<Vec<u8>, Failure> {
-    storebench_report::png(svg).map_err(Failure::spoiled)
-}
-
-#[cfg(not(feature = "png"))]
-fn png(_: &str) -> Result<Vec<u8>, Failure> {
-    Err(Failure::bad_input("this binary was built without PNG; write SVG, or build with the feature `png`"))
 }
 
 #[cfg(not(feature = "tables"))]

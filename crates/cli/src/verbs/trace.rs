@@ -1,7 +1,5 @@
 //! `trace LOG…`: makes a trace from the logs of a store.
 
-use std::io::Write as _;
-
 use storebench_results::human::{count, plural};
 use storebench_traffic::{Form, Hashing, Options, Trace, read};
 
@@ -77,8 +75,7 @@ fn hashing(args: &TraceArgs) -> Result<Option<Hashing>, Failure> {
 
 /// Says what the trace has, and what of the log it has not.
 fn tell(trace: &Trace) {
-    let mut err = std::io::stderr().lock();
-    let mut say = |text: String| drop(writeln!(err, "{text}"));
+    let say = |text: String| line(&text);
     let mut ops: Vec<(&str, u64)> = Vec::new();
     for operation in &trace.operations {
         match ops.iter_mut().find(|(op, _)| *op == operation.op) {

@@ -1,8 +1,5 @@
 //! `verify URL STUDY`: reads everything back.
 
-use std::sync::Arc;
-
-use storebench_engine::Stop;
 use storebench_lab::verify::{VerifyReport, VerifyRequest, documents_to_verify, verify as read_back};
 use storebench_results::Secrets;
 use storebench_results::exit::{INTERRUPTED, SPOILED};
@@ -12,7 +9,7 @@ use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::output::print_json_or;
 use crate::progress::Progress;
-use crate::signals::ask_on_interrupt;
+use crate::signals::stop_on_interrupt;
 use crate::{processors, stores, studies};
 
 /// More threads than this rarely read faster.
@@ -22,8 +19,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let store = stores::open_to_read(&args.url)?;
     let opened = studies::open(&args.study, &[])?;
     let documents = opened.documents()?;
-    let stop = Arc::new(Stop::new());
-    ask_on_interrupt(&stop)?;
+    let stop = stop_on_interrupt()?;
     let jobs = args.jobs.unwrap_or_else(|| processors().min(JOBS_AT_MOST));
     let request = VerifyRequest { study: &opened.study, catalog: &documents.catalog, store: &*store, jobs };
     let mut progress = Progress::new(args.quiet);

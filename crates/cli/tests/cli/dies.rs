@@ -80,7 +80,7 @@ impl Place {
 
     /// The tables of servers, for this machine, and for each port of the page the one that is used instead.
     fn own(&self, table: &str) -> (String, Vec<(String, String)>) {
-        let parsed: toml::Table = table.parse().unwrap();
+        let parsed: toml_edit::DocumentMut = table.parse().unwrap();
         let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let (mut own, mut ports) = (table.to_owned(), Vec::new());
         for (name, server) in parsed["servers"].as_table().unwrap() {

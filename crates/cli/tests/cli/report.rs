@@ -462,10 +462,9 @@ fn a_picture_is_written() {
     let one = std::fs::read_dir(cli.path("one")).unwrap().next().unwrap().unwrap().path();
     let one = cli.run_args(&["report", one.to_str().unwrap(), "--picture", "-"]).code(0).out;
     assert!(one.contains("p50 to p99.9") && one.contains("bench.read"), "{one}");
-    cli.run_args(&["report", run, "--picture", "a.PNG"]).code(0);
-    let png = std::fs::read(cli.path("a.PNG")).unwrap();
-    assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
-    assert!(cli.run_args(&["report", run, "--picture", "a.PNG"]).code(2).err.contains("exists"));
+    let refused = cli.run_args(&["report", run, "--picture", "b.PNG"]).code(2).err;
+    assert!(refused.ends_with("b.PNG: a picture is written as SVG, not as PNG; use --picture b.svg\n"), "{refused}");
+    assert_eq!(cli.run_args(&["report", run, "--picture", "b.svg"]).code(0).out, "b.svg\n");
 }
 
 #[test]

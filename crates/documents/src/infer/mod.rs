@@ -205,7 +205,7 @@ mod tests {
         let sample = sample(20_000);
         let Inferred { collection, notes } = sample.collection(false).unwrap();
         let fields = &collection.fields;
-        let shown = toml::to_string(&collection).unwrap();
+        let shown = toml_edit::ser::to_string(&collection).unwrap();
         assert!(!shown.contains("Lima") && !shown.contains("person") && !shown.contains("seven"), "{shown}");
         assert_eq!(fields["stars"], Field::Integer(Spread::between(1, 5)), "{shown}");
         assert!(matches!(&fields["city"], Field::Choice(all) if all.len() == 3), "{shown}");
@@ -215,7 +215,7 @@ mod tests {
         assert!(fields["at"].vary().unwrap().rising.is_some(), "{shown}");
         assert!(notes.iter().any(|note| note.contains("mixed: values of 2 kinds")), "{notes:?}");
 
-        let again: Collection = toml::from_str(&shown).unwrap();
+        let again: Collection = toml_edit::de::from_str(&shown).unwrap();
         assert_eq!(again, collection);
         let like = Profile::of_collection(&collection, 20_000).unwrap();
         let apart: Vec<_> = compare(&sample, &like).into_iter().filter(|row| !row.is_near).collect();
@@ -239,7 +239,7 @@ mod tests {
             profile.add_generated(serde_json::json!({ "city": city, "text": "y".repeat(100) }).to_string().as_bytes());
         }
         profile.finish();
-        let of = |keeps| toml::to_string(&profile.collection(keeps).unwrap().collection).unwrap();
+        let of = |keeps| toml_edit::ser::to_string(&profile.collection(keeps).unwrap().collection).unwrap();
         assert!(of(true).contains("Oslo") && of(true).contains("Lima"), "{}", of(true));
         assert!(!of(false).contains("Oslo"), "{}", of(false));
     }

@@ -82,7 +82,7 @@ fn fields() -> impl Strategy<Value = IndexMap<String, Field>> {
 }
 
 fn compiled(fields: &IndexMap<String, Field>, size: Option<u64>, seed: u64) -> Result<Catalog, DocumentError> {
-    let empty: Collection = toml::from_str("count = 1000").unwrap();
+    let empty: Collection = toml_edit::de::from_str("count = 1000").unwrap();
     let collection = Collection {
         count: Some(Count(5_000)),
         fields: fields.clone(),

@@ -24,7 +24,7 @@ struct Study {
 
 /// Compiles the collections of a study text.
 fn try_catalog(study: &str, scale: f64, dir: &Path) -> Result<Catalog, DocumentError> {
-    let study: Study = toml::from_str(study).unwrap();
+    let study: Study = toml_edit::de::from_str(study).unwrap();
     let options = CatalogOptions { seed: 435, scale, base_dir: dir, scratch_dir: dir };
     Catalog::compile(&study.collections, &options)
 }

@@ -22,7 +22,7 @@ address = { object = { zip = { integer = [1, 9] } } }
 "#;
 
 fn parameters(of: &Documents, text: &str) -> Result<Parameters, DocumentError> {
-    let params: IndexMap<String, Field> = toml::from_str(text).unwrap();
+    let params: IndexMap<String, Field> = toml_edit::de::from_str(text).unwrap();
     Parameters::compile(&params, of, 7, "top.params")
 }
 

@@ -138,7 +138,8 @@ fn what_cannot_vary_is_refused() {
         ("{ text = \"fill\", null = 0.5 }", "fill text must be in every document"),
         ("{ time = [\"2020-01-01\"] }", "a time needs a range"),
     ] {
-        let error = toml::from_str::<super::Study>(&study(&format!("a = {field}"), "")).err().map(|e| e.to_string());
+        let error =
+            toml_edit::de::from_str::<super::Study>(&study(&format!("a = {field}"), "")).err().map(|e| e.to_string());
         assert!(error.as_deref().is_some_and(|error| error.contains(told)), "{field}: {error:?}");
     }
 }

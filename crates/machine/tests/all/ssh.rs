@@ -41,16 +41,16 @@ impl Remote {
         let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md")).unwrap();
         let section = page.split("## Over ssh").nth(1).unwrap();
         let shown = section.split("```").nth(1).unwrap().strip_prefix("toml").unwrap();
-        let shown: toml::Table = shown.parse().unwrap();
+        let shown: toml_edit::DocumentMut = shown.parse().unwrap();
         let server = &shown["servers"]["redis"];
         let address = format!("{} root@127.0.0.1", self.sshd.options('p'));
-        let fill = |text: &toml::Value| {
+        let fill = |text: &toml_edit::Item| {
             let text = text.as_str().unwrap().replace("/srv/redis", &self.path("there").display().to_string());
             let text = text.replace("-p 22 -i ~/.ssh/bench bench@10.0.0.7", &address);
             text.replace("{port}", &self.redis.to_string()).replace("{name}", "redis")
         };
         let mut env: Vec<(String, String)> =
-            server["env"].as_table().unwrap().iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+            server["env"].as_table().unwrap().iter().map(|(name, value)| (name.to_owned(), fill(value))).collect();
         assert!(env.iter().any(|(_, value)| value.contains(&address)), "the documentation shows another address");
         // Only the client needs these libraries: the remote side does not get this environment.
         let on = &mut env.iter_mut().find(|(name, _)| name == "ON").unwrap().1;

@@ -28,11 +28,23 @@ const FOOT: f64 = 26.0;
 /// Height of a plot with a vertical axis.
 const PLOT: f64 = 170.0;
 
-/// Colours as in the page's style sheet, for a picture without a page.
-pub(crate) const STYLE: &str = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}.limit{--c:#b3261e}\
-    .c0{--c:#0072b2}.c1{--c:#d55e00}.c2{--c:#009e73}.c3{--c:#b3578f}.c4{--c:#8a7400}.c5{--c:#3f9fd6}.c6{--c:#7a4b9a}.c7{--c:#4d4d4d}\
+/// Colours as in the page's style sheet, for a picture without a page. Light ones of lines and dots are attributes
+/// ([`LIGHT`]): of the programs that draw a picture, only browsers know variables, and only these know a dark screen.
+const STYLE: &str = ".t{fill:#1b1f23}.d{fill:#5b646d}.l{stroke:#d9dde1}.ground{fill:#fff}\
     @media(prefers-color-scheme:dark){.t{fill:#e4e8ec}.d{fill:#98a3ae}.l{stroke:#363d45}.ground{fill:#14171a}.limit{--c:#f2837b}\
-    .c0{--c:#56a8e8}.c1{--c:#f08a45}.c2{--c:#3ec99b}.c3{--c:#dd8fc0}.c4{--c:#d9c14a}.c5{--c:#8fd3f7}.c6{--c:#b48fd8}.c7{--c:#b8bfc6}}";
+    .c0{--c:#56a8e8}.c1{--c:#f08a45}.c2{--c:#3ec99b}.c3{--c:#dd8fc0}.c4{--c:#d9c14a}.c5{--c:#8fd3f7}.c6{--c:#b48fd8}.c7{--c:#b8bfc6}\
+    [fill^='#']{fill:var(--c)}[stroke^='#']{stroke:var(--c)}}";
+const LIGHT: [(&str, &str); 9] = [
+    ("limit", "#b3261e"),
+    ("c0", "#0072b2"),
+    ("c1", "#d55e00"),
+    ("c2", "#009e73"),
+    ("c3", "#b3578f"),
+    ("c4", "#8a7400"),
+    ("c5", "#3f9fd6"),
+    ("c6", "#7a4b9a"),
+    ("c7", "#4d4d4d"),
+];
 
 /// How a picture is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -100,8 +112,20 @@ fn drawn(result: &RunResult, alone: bool, frame: Frame) -> Option<String> {
             head.into_text()
         );
     }
-    inner += &format!("<g transform=\"translate(0 {top})\">{}</g>", sheet.into_text());
+    let drawing = sheet.into_text();
+    let drawing = if alone { in_light(&drawing) } else { drawing };
+    inner += &format!("<g transform=\"translate(0 {top})\">{drawing}</g>");
     Some(svg(class, (width, height), &text, &inner))
+}
+
+/// A drawing with the light colour of each class in place of the variable.
+fn in_light(drawing: &str) -> String {
+    let light = |element: &str| {
+        let class = element.split_once("class=\"")?.1.split('"').next()?;
+        let (_, colour) = LIGHT.iter().find(|(name, _)| *name == class)?;
+        Some(element.replace("var(--c)", colour))
+    };
+    drawing.split_inclusive('>').map(|element| light(element).unwrap_or_else(|| element.to_owned())).collect()
 }
 
 /// Draws plots in rows, below a line that says what all of them show. Each has `extra` more height. Returns the height.
@@ -147,6 +171,20 @@ mod tests {
             }
             assert!(!svg.contains("NaN") && !svg.contains("\"inf"), "{svg}");
         }
+    }
+
+    /// Office programs and most converters know no variables, and would draw black lines.
+    #[test]
+    fn a_picture_alone_needs_no_variables_on_a_light_screen() {
+        let alone = picture(&run()).unwrap();
+        let (style, drawing) = alone.split_once("</style>").unwrap();
+        assert!(!drawing.contains("var(") && drawing.contains("=\"#0072b2\""), "{drawing}");
+        let light = style.split("@media").next().unwrap();
+        assert!(!light.contains("--c"), "{light}");
+        for (class, _) in LIGHT {
+            assert!(style.contains(&format!(".{class}{{--c:#")), "{class} has no dark colour");
+        }
+        assert!(for_page(&run()).unwrap().contains("var(--c)"), "the page has colours of its own");
     }
 
     #[test]

@@ -306,7 +306,9 @@ mod tests {
 
     fn read(test: &str) -> Result<Claim, String> {
         let text = format!("[[published]]\nsays = \"s\"\nfigures = \"f\"\n{test}\n");
-        toml::from_str::<File>(&text).map(|mut file| file.published.remove(0)).map_err(|e| e.message().to_owned())
+        toml_edit::de::from_str::<File>(&text)
+            .map(|mut file| file.published.remove(0))
+            .map_err(|e| e.message().to_owned())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::servers::{LinkSpec, ServerSpec};
 use crate::written::{is_default, schema, written_as};
 
 /// A study file: what documents there are, on which stores, and what is done to them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -170,7 +170,7 @@ mod store_tests {
         assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
         assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
         let study = "stores = [\"sqlite:a.db\", \"b=sqlite:b.db?x=1\", \"sqlite:c.db\"]";
-        let stores = toml::from_str::<IndexMap<String, Stores>>(study).unwrap();
+        let stores = toml_edit::de::from_str::<IndexMap<String, Stores>>(study).unwrap();
         let all: Vec<(&str, &str)> =
             stores["stores"].0.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
         assert_eq!(all, [("sqlite", "sqlite:a.db"), ("b", "sqlite:b.db?x=1"), ("sqlite-2", "sqlite:c.db")]);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use clap::Parser as _;
-use storebench_results::redact;
 use storebench_transfer::{Columns, Format, Shape, Source, Split, TransferError, name_of};
 
 use super::ended::Ended;
@@ -32,8 +31,8 @@ impl Reading {
         let words = ["storebench", "copy", from, "-"].into_iter().chain(options.iter().map(String::as_str));
         let args = match Args::try_parse_from(words) {
             Ok(Args { verb: Verb::Copy(args), .. }) => args,
-            Ok(_) => return Err(failed(Failure::bad_input("these are not options of copy"))),
-            Err(error) => return Err(failed(Failure::bad_input(of_clap(&error.to_string())))),
+            Ok(_) => return Err(Failure::bad_input("these are not options of copy").into()),
+            Err(error) => return Err(Failure::bad_input(of_clap(&error.to_string())).into()),
         };
         let found = (|| {
             let plan = Plan::of(CopyArgs::clone(&args))?;
@@ -43,7 +42,7 @@ impl Reading {
             let source = source(&plan, &Arc::default())?.source;
             Ok(Self { source, shape, plan })
         })();
-        found.map_err(|ended: Ended| failed(ended.failure(&args)))
+        found.map_err(|ended: Ended| ended.failure(&args).into())
     }
 
     /// The source.
@@ -89,10 +88,6 @@ impl Reading {
 
     /// The message and the exit code of an error.
     pub fn failed(&self, error: TransferError) -> Outcome {
-        failed(Ended::Transfer(error).failure(&self.plan.args))
+        Ended::Transfer(error).failure(&self.plan.args).into()
     }
-}
-
-fn failed(failure: Failure) -> Outcome {
-    Outcome { code: failure.code, out: String::new(), message: Some(redact(failure.message.trim_end())) }
 }

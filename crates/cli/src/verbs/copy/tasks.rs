@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use storebench_engine::Stop;
 use storebench_results::redact_url;
 use storebench_transfer::{
     Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, check_tasks, perform as perform_task,
@@ -19,7 +18,7 @@ use crate::endpoints::Endpoint;
 use crate::failure::Failure;
 use crate::in_process::Outcome;
 use crate::output::print;
-use crate::signals::ask_on_interrupt;
+use crate::signals::stop_on_interrupt;
 use crate::stores;
 
 /// Refuses what tasks cannot do, before anything is changed. The copy itself checks the rest.
@@ -49,15 +48,15 @@ fn is_embedded(url: &str) -> Result<bool, Failure> {
 /// # Errors
 /// It is not a store, or an embedded one.
 pub fn check_server(url: &str) -> Result<(), Outcome> {
-    let refused = |failure: Failure| Outcome { code: failure.code, out: String::new(), message: Some(failure.message) };
     let shown = redact_url(url);
-    match Endpoint::of(url).map_err(refused)? {
-        Endpoint::Store(url) if !is_embedded(&url).map_err(refused)? => Ok(()),
-        Endpoint::Store(_) => Err(refused(Failure::bad_input(format!(
-            "{shown}: several processes cannot write to an embedded store; use a store with a server"
-        )))),
-        _ => Err(refused(Failure::bad_input(format!("{shown} is not the URL of a store; files are written by copy")))),
-    }
+    let why = match Endpoint::of(url)? {
+        Endpoint::Store(url) if !is_embedded(&url)? => return Ok(()),
+        Endpoint::Store(_) => {
+            format!("{shown}: several processes cannot write to an embedded store; use a store with a server")
+        }
+        _ => format!("{shown} is not the URL of a store; files are written by copy"),
+    };
+    Err(Failure::bad_input(why).into())
 }
 
 /// Performs a task, and prints its report.
@@ -92,8 +91,7 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let (docs_per_s, bytes_per_s) = (share(all.docs_per_s), share(all.bytes_per_s));
     // Tasks of another job read back.
     let request = CopyRequest { parallel: 1, docs_per_s, bytes_per_s, verify: false, ..all };
-    let stop = Arc::new(Stop::new());
-    ask_on_interrupt(&stop)?;
+    let stop = stop_on_interrupt()?;
     let report = perform_task(&request, &task, &stop)?;
     let text = serde_json::to_string(&report).map_err(|e| Failure::spoiled(format!("cannot write the report: {e}")))?;
     print(&text)?;
