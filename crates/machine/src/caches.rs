@@ -12,7 +12,7 @@ use rustix::fs::{Advice, fadvise, syncfs};
 pub enum Dropped {
     /// Everything that the system can read again: pages, directories and inodes of every file system.
     Everything,
-    /// Only the pages of files below the paths.
+    /// Only the pages of files below the paths. This is advice: the system keeps what it is just moving.
     Files {
         /// Number of files.
         files: u64,
@@ -27,7 +27,8 @@ impl fmt::Display for Dropped {
             Self::Everything => f.write_str("emptied the system's caches"),
             Self::Files { files, unopened } => {
                 let many = |count: u64| if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
-                write!(f, "dropped {} from the page cache; directories and inodes stay cached", many(*files))?;
+                write!(f, "asked the system to drop {} from its page cache", many(*files))?;
+                f.write_str("; directories and inodes stay cached")?;
                 if *unopened > 0 {
                     write!(f, "; {} could not be opened and may still be cached", many(*unopened))?;
                 }
@@ -120,7 +121,10 @@ mod tests {
         let drop = || files(&[folder.path().to_owned()], &refused).unwrap();
         let dropped = drop();
         assert_eq!(dropped, Dropped::Files { files: 1, unopened: 0 });
-        assert_eq!(dropped.to_string(), "dropped 1 file from the page cache; directories and inodes stay cached");
+        assert_eq!(
+            dropped.to_string(),
+            "asked the system to drop 1 file from its page cache; directories and inodes stay cached"
+        );
         // The system may be moving pages at this very moment, and keeps these.
         wait_until("its pages are gone", || {
             drop();
