@@ -3,8 +3,8 @@
 # `cargo test`, which builds nothing that `make test` has not built already.
 #
 # All of them take about four hours. `ONLY=founding::soak_on_redis make soak` runs those whose names contain that, and
-# records them in a file of their own; `WITHOUT="founding fuzz" make soak` leaves those out, and records that;
-# `RUST_TEST_THREADS=1` runs one at a time.
+# records them in a file of their own; `WITHOUT="founding fuzz" make soak` leaves those out, and records the others
+# in another file; `RUST_TEST_THREADS=1` runs one at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,6 +19,7 @@ if [[ $only != soak ]]; then
     name=${name%-soak}
     evidence=docs/evidence/soak-${name/soak_/}.txt
 fi
+[[ -z ${WITHOUT:-} ]] || evidence=${evidence%.txt}-in-part.txt
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
