@@ -20,6 +20,7 @@ mod copy;
 mod copy_columns;
 mod copy_records;
 mod fit;
+mod history;
 mod infer;
 mod init;
 mod parts;
@@ -32,6 +33,7 @@ pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
 pub(crate) use copy_records::RecordArgs;
 pub(crate) use fit::FitArgs;
+pub(crate) use history::{HistoryAction, HistoryAddArgs, HistoryArgs, HistoryCheckArgs, HistoryViewArgs};
 pub(crate) use infer::InferArgs;
 pub(crate) use init::{CompletionsArgs, InitArgs, Shell};
 pub(crate) use parts::{MergeArgs, PartArgs};
@@ -99,6 +101,7 @@ pub(crate) enum Verb {
     Bench(Box<BenchArgs>),
     Merge(MergeArgs),
     Compare(CompareArgs),
+    History(HistoryArgs),
     Report(ReportArgs),
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),

@@ -70,6 +70,24 @@ const PERCENTILES: [(&str, &str, times::Percentile); 7] = [
     ("response.max", "service.max", times::MAX),
 ];
 
+/// The measure at the end of a figure's name. `None` if there is none of this name.
+pub(crate) fn measure_of(figure: &str) -> Option<Measure> {
+    const NAMED: [Measure; 8] = [
+        THROUGHPUT,
+        DOCUMENTS,
+        RATE_WITHIN_LIMITS,
+        DISK,
+        STORE_CPU,
+        STORE_MEMORY,
+        WRITE_AMPLIFICATION,
+        SPACE_AMPLIFICATION,
+    ];
+    let times = PERCENTILES.iter().flat_map(|(response, service, _)| [*response, *service]);
+    let times = times.map(|name| measure(name, Better::Less, "ns"));
+    let is = |of: &Measure| figure.strip_suffix(of.name).is_some_and(|place| place.ends_with('.'));
+    NAMED.into_iter().chain(times).find(is)
+}
+
 /// One figure of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {

@@ -15,6 +15,7 @@ pub mod environment;
 pub mod exit;
 mod figures;
 mod generators;
+pub mod history;
 pub mod human;
 mod in_flight;
 pub mod lines;

@@ -53,6 +53,7 @@ fn pages(docs: &Path) -> io::Result<BTreeMap<String, String>> {
         ("study", storebench_study::workload::schema()),
         ("run", storebench_results::schema()),
         ("compare", storebench_results::compare::schema()),
+        ("history", storebench_results::history::schema()),
         ("copy", storebench_transfer::schema().to_value()),
     ] {
         pages.insert(format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&schema)? + "\n");

@@ -8,6 +8,7 @@ mod conform;
 pub(crate) mod copy;
 mod doctor;
 mod generate;
+mod history;
 mod host;
 mod infer;
 mod infer_store;
@@ -40,6 +41,7 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Bench(args) => bench::bench(args),
         Verb::Merge(args) => merge::merge(args),
         Verb::Compare(args) => compare::compare(args),
+        Verb::History(args) => history::history(args),
         Verb::Report(args) => report::report(args),
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),

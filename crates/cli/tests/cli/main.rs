@@ -26,6 +26,7 @@ mod founding;
 mod generate;
 mod healthy;
 mod help;
+mod history;
 mod indexes;
 mod infer;
 mod interrupt;

@@ -8,7 +8,7 @@ mod interval;
 mod outliers;
 mod series;
 #[cfg(test)]
-mod simulated;
+pub(crate) mod simulated;
 mod steady;
 mod trend;
 

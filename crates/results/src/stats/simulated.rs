@@ -18,7 +18,7 @@ const NOISE: f64 = 0.03;
 const TRUE: f64 = 1_000.0;
 
 /// Autocorrelated normal values of variance 1: AR(1) with `phi`.
-pub(super) fn noise(seed: u64, n: usize, phi: f64) -> Vec<f64> {
+pub(crate) fn noise(seed: u64, n: usize, phi: f64) -> Vec<f64> {
     let mut random = Rng::new(seed ^ 0x006e_6f69_7365);
     let mut value = normal(&mut random);
     (0..n)

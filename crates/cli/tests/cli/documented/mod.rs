@@ -77,9 +77,11 @@ fn parsed(words: &[String], may_lack_arguments: bool) -> Result<(), String> {
 fn is_fine(text: &str, code: i32) -> bool {
     match code {
         0 => true,
-        1 => ["storebench compare ", "storebench check "].iter().any(|call| text.contains(call)),
+        1 => ["storebench compare ", "storebench check ", "storebench history check"]
+            .iter()
+            .any(|call| text.contains(call)),
         4 => [" run ", " bench ", "storebench compare ", "storebench merge "].iter().any(|call| text.contains(call)),
-        5 => text.contains("storebench compare "),
+        5 => ["storebench compare ", "storebench history check"].iter().any(|call| text.contains(call)),
         _ => false,
     }
 }

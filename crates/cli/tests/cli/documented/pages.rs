@@ -79,6 +79,7 @@ pub(crate) const PAGES: &[Page] = &[
     Page { file: "docs/compare.md", set_up: compare, cases: compare_cases },
     Page { file: "docs/consistency.md", set_up: history, cases: Vec::new },
     Page { file: "docs/efficiency.md", set_up: efficiency, cases: Vec::new },
+    Page { file: "docs/history.md", set_up: nightly, cases: Vec::new },
     Page { file: "docs/infer.md", set_up: orders, cases: Vec::new },
     Page { file: "docs/moving-data.md", set_up: moving_data, cases: moving_data_cases },
     Page { file: "docs/report.md", set_up: report, cases: Vec::new },
@@ -317,6 +318,11 @@ fn efficiency(stage: &Stage) {
         assert!([0, 4].contains(&stage.shell(&stage.in_place(&load)).code));
     }
     stage.cli.write("bulk-93750.toml", MEASURED);
+}
+
+fn nightly(stage: &Stage) {
+    runs(stage, &["runs/nightly-20261130-020000"], "");
+    prepare(stage, "mv mine.toml nightly.toml");
 }
 
 fn orders(stage: &Stage) {

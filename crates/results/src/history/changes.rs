@@ -1,0 +1,449 @@
+//! Where a figure changed, in its values of run after run.
+//!
+//! The method looks at runs in their order, as if it had been asked after each of them, so that what it says of an old run
+//! does not depend on how often it was asked. After each run it compares the last 3 to 30 runs with those before them,
+//! back to the last change. Whichever number of runs differs most from what was before is the likeliest change: the
+//! generalised likelihood ratio of Lai (1995), *Sequential changepoint detection in quality control and dynamical systems*,
+//! with an unknown mean and an unknown spread. It is a change if it is less likely than the rate of false alarms allows
+//! ([`threshold`]). As runs follow, the place of a change is estimated again, and what does not last is taken back.
+//!
+//! Values are logarithms. Noise is that between runs: it is estimated from the runs themselves, never from what differs
+//! within one.
+
+/// The fewest runs that a later one is compared with.
+pub(crate) const LEAST_BEFORE: usize = 10;
+/// The fewest runs that show a change. A machine that was busy for one night, or two, is none.
+pub(crate) const LEAST_AFTER: usize = 3;
+/// The most of the last runs that are looked at for a change. What changed earlier was found, or is too small.
+const LOOK_BACK: usize = 30;
+/// The most runs before them that a mean and a spread are estimated from.
+const MOST_BEFORE: usize = 100;
+/// A run counts as at most so many standard deviations from the mean: a single one that is far off shows no change.
+const MOST_DEVIATIONS: f64 = 3.0;
+/// With how many runs after the one that found it a change is judged again: what was noise shows less with each of them.
+const JUDGED_AGAIN: std::ops::RangeInclusive<usize> = 10..=30;
+/// It is then taken back if it shows by less than this share of what finding it took.
+const LASTING: f64 = 0.9;
+/// The runs in which [`detectable`] changes are found.
+const WITHIN: f64 = 5.0;
+/// Values that differ by less are equal: figures are not measured better than that.
+const LEAST_SPREAD: f64 = 0.0005;
+/// The confidence with which a change lies among the runs that are named for it.
+const CONFIDENCE: f64 = 0.95;
+
+/// A change of a figure. Positions count runs from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    /// The first run after the likeliest place.
+    pub at: usize,
+    /// The first and the last run that may be the first after it, with 95 % confidence.
+    pub between: (usize, usize),
+    /// The run with which it was found.
+    pub found: usize,
+    /// The runs that are compared: from the change before to the next one.
+    pub before: std::ops::Range<usize>,
+    /// Those after it.
+    pub after: std::ops::Range<usize>,
+}
+
+/// A change that was found and did not last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TakenBack {
+    /// The first run after the place that was named.
+    pub at: usize,
+    /// The run with which it was found.
+    pub found: usize,
+    /// The run with which it was taken back.
+    pub taken_back: usize,
+}
+
+/// What the runs of one figure show.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Changes {
+    /// The changes, oldest first.
+    pub changes: Vec<Change>,
+    /// Those that did not last.
+    pub taken_back: Vec<TakenBack>,
+    /// The standard deviation of one run around the mean of its time. `None` with fewer than two runs.
+    pub noise: Option<f64>,
+}
+
+/// How often a change may be found where none is, for each run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FalseAlarms {
+    /// Changes to higher values.
+    pub up: f64,
+    /// Changes to lower values.
+    pub down: f64,
+}
+
+/// The changes in these logarithms, in the order of runs.
+pub(crate) fn changes(values: &[f64], allowed: FalseAlarms) -> Changes {
+    let limits = Limits { up: threshold(allowed.up), down: threshold(allowed.down) };
+    let mut found: Vec<Found> = Vec::new();
+    let mut taken_back = Vec::new();
+    let mut search = Search::from(values, 0, Spread::default());
+    for runs in 1..=values.len() {
+        if let Some(last) = found.last().filter(|last| JUDGED_AGAIN.contains(&(runs - last.runs)))
+            && !search.lasts(last, runs, limits)
+        {
+            taken_back.push(TakenBack { at: last.at, found: last.runs - 1, taken_back: runs - 1 });
+            let (start, spread) = (last.start, last.spread);
+            found.pop();
+            search = Search::from(values, start, spread);
+        }
+        let Some(at) = search.change(runs, limits) else { continue };
+        found.push(Found { start: search.start, spread: search.spread, at, runs });
+        search = search.after(at);
+    }
+    let mut ends: Vec<usize> = found.iter().map(|of| of.at).collect();
+    ends.push(values.len());
+    let mut changes = Vec::new();
+    let mut start = 0;
+    for (of, end) in found.iter().zip(&ends[1..]) {
+        let (at, between) = place(values, start..*end, of.at);
+        changes.push(Change { at, between, found: of.runs - 1, before: start..at, after: at..*end });
+        start = at;
+    }
+    // Each ends where the next begins, whose place was estimated after it.
+    for nth in 1..changes.len() {
+        changes[nth - 1].after.end = changes[nth].at;
+    }
+    let mut spread = Spread::default();
+    let mut start = 0;
+    for end in changes.iter().map(|of| of.at).chain([values.len()]) {
+        spread.add(&values[start..end]);
+        start = end;
+    }
+    Changes { changes, taken_back, noise: spread.deviation() }
+}
+
+/// A change as it was found.
+struct Found {
+    /// Where the runs before it begin.
+    start: usize,
+    /// The spread of what was before those.
+    spread: Spread,
+    at: usize,
+    /// How many runs there were.
+    runs: usize,
+}
+
+/// Standard errors beyond which a difference is a change, by direction.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    up: f64,
+    down: f64,
+}
+
+/// The mean of some runs, with their spread.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    mean: f64,
+    runs: f64,
+    spread: Spread,
+}
+
+/// Squared deviations of runs from the mean of their own time, and how many of them are free.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread {
+    squares: f64,
+    degrees: f64,
+}
+
+impl Spread {
+    fn add(&mut self, values: &[f64]) {
+        if values.len() > 1 {
+            self.squares += within(values).1;
+            self.degrees += values.len() as f64 - 1.0;
+        }
+    }
+
+    fn with(self, other: Self) -> Self {
+        // An old spread counts as much as that of the most recent runs that are looked at.
+        let share = (MOST_BEFORE as f64 / self.degrees).min(1.0);
+        Self { squares: self.squares * share + other.squares, degrees: self.degrees * share + other.degrees }
+    }
+
+    fn deviation(self) -> Option<f64> {
+        (self.degrees > 0.0).then(|| (self.squares / self.degrees).sqrt().max(LEAST_SPREAD))
+    }
+}
+
+/// The mean of values and their squared deviations from it, where none counts as more than [`MOST_DEVIATIONS`].
+fn within(values: &[f64]) -> (f64, f64) {
+    let moments = |limits: (f64, f64)| {
+        let n = values.len() as f64;
+        let mean = values.iter().map(|v| v.clamp(limits.0, limits.1)).sum::<f64>() / n;
+        (mean, values.iter().map(|v| (v.clamp(limits.0, limits.1) - mean).powi(2)).sum::<f64>())
+    };
+    let (mut mean, mut squares) = moments((f64::NEG_INFINITY, f64::INFINITY));
+    for _ in 0..2 {
+        let most = MOST_DEVIATIONS * (squares / (values.len() as f64 - 1.0).max(1.0)).sqrt();
+        (mean, squares) = moments((mean - most, mean + most));
+    }
+    (mean, squares)
+}
+
+/// The search for the next change after `start`.
+struct Search<'a> {
+    values: &'a [f64],
+    start: usize,
+    /// The spread of what was before `start`.
+    spread: Spread,
+    /// What precedes each run from `start + LEAST_BEFORE` on.
+    levels: Vec<Level>,
+}
+
+impl<'a> Search<'a> {
+    const fn from(values: &'a [f64], start: usize, spread: Spread) -> Self {
+        Self { values, start, spread, levels: Vec::new() }
+    }
+
+    /// The search after a change, whose spread it adds to what is known.
+    fn after(&mut self, at: usize) -> Self {
+        let spread = self.level(at).spread;
+        Self::from(self.values, at, spread)
+    }
+
+    /// What precedes a run.
+    fn level(&mut self, at: usize) -> Level {
+        for next in self.start + LEAST_BEFORE + self.levels.len()..=at {
+            let values = &self.values[self.start.max(next.saturating_sub(MOST_BEFORE))..next];
+            let (mean, squares) = within(values);
+            let own = Spread { squares, degrees: values.len() as f64 - 1.0 };
+            self.levels.push(Level { mean, runs: values.len() as f64, spread: self.spread.with(own) });
+        }
+        self.levels[at - self.start - LEAST_BEFORE]
+    }
+
+    /// How many standard errors the runs `at..runs` are above those before.
+    fn errors(&mut self, at: usize, runs: usize) -> f64 {
+        let level = self.level(at);
+        let deviation = level.spread.deviation().unwrap_or(LEAST_SPREAD);
+        let after = &self.values[at..runs];
+        let of_one = |value: &f64| ((value - level.mean) / deviation).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS);
+        let mean = after.iter().map(of_one).sum::<f64>() / after.len() as f64;
+        normal(mean / (1.0 / level.runs + 1.0 / after.len() as f64).sqrt(), level.spread.degrees)
+    }
+
+    /// The likeliest change among the first `runs`, if it is one.
+    fn change(&mut self, runs: usize, limits: Limits) -> Option<usize> {
+        let first = (self.start + LEAST_BEFORE).max(runs.saturating_sub(LOOK_BACK));
+        let last = runs.checked_sub(LEAST_AFTER)?;
+        let mut best: Option<(f64, usize)> = None;
+        for at in first..=last {
+            let errors = self.errors(at, runs);
+            let beyond = if errors > 0.0 { errors - limits.up } else { -errors - limits.down };
+            if beyond > 0.0 && best.is_none_or(|(most, _)| beyond > most) {
+                best = Some((beyond, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Whether a change still shows in all runs since.
+    fn lasts(&self, change: &Found, runs: usize, limits: Limits) -> bool {
+        let mut before = Search::from(self.values, change.start, change.spread);
+        let errors = before.errors(change.at, runs);
+        errors.abs() >= LASTING * if errors > 0.0 { limits.up } else { limits.down }
+    }
+}
+
+/// The likeliest place of a change among these runs, and the places that hold 95 % of its probability: each has a weight
+/// of exp(−S / 2σ²), where S is the sum of squares around the means on both sides.
+fn place(values: &[f64], among: std::ops::Range<usize>, found: usize) -> (usize, (usize, usize)) {
+    // Runs far from it say nothing about where it is, only how large it is.
+    let first = among.start.max(found.saturating_sub(MOST_BEFORE));
+    let last = among.end.min(found + MOST_BEFORE);
+    let part = &values[first..last];
+    let split = |at: usize| {
+        let (before, after) = part.split_at(at - first);
+        within(before).1 + within(after).1
+    };
+    let sums: Vec<f64> = (first + 1..last).map(split).collect();
+    let Some((best, least)) = sums.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return (found, (found, found));
+    };
+    let variance = (least / (part.len() as f64 - 2.0).max(1.0)).max(LEAST_SPREAD * LEAST_SPREAD);
+    let weights: Vec<f64> = sums.iter().map(|sum| (-(sum - least) / (2.0 * variance)).exp()).collect();
+    let all: f64 = weights.iter().sum();
+    let (mut low, mut high, mut held) = (best, best, weights[best]);
+    while held < CONFIDENCE * all {
+        let below = low.checked_sub(1).map(|at| weights[at]);
+        let above = weights.get(high + 1).copied();
+        match (below, above) {
+            (Some(below), above) if above.is_none_or(|above| below >= above) => (low, held) = (low - 1, held + below),
+            (_, Some(above)) => (high, held) = (high + 1, held + above),
+            _ => break,
+        }
+    }
+    (first + 1 + best, (first + 1 + low, first + 1 + high))
+}
+
+/// The values, none further from their mean than [`MOST_DEVIATIONS`].
+pub(super) fn clipped(values: &[f64]) -> Vec<f64> {
+    let (mean, squares) = within(values);
+    let most = MOST_DEVIATIONS * (squares / (values.len() as f64 - 1.0).max(1.0)).sqrt();
+    values.iter().map(|value| value.clamp(mean - most, mean + most)).collect()
+}
+
+/// The smallest change, in standard deviations of a run, that is found within [`WITHIN`] runs in 9 of 10 cases, if there
+/// are so many runs before it, and false alarms of that kind come at this rate.
+pub(super) fn detectable(allowed: f64, before: f64) -> f64 {
+    /// The normal value that 9 of 10 are above.
+    const NINE_OF_TEN: f64 = 1.2816;
+    let before = before.clamp(LEAST_BEFORE as f64, MOST_BEFORE as f64);
+    (threshold(allowed) + NINE_OF_TEN) * (1.0 / WITHIN + 1.0 / before).sqrt()
+}
+
+/// The normal value that is as likely as this one of Student's t, to within 0.02 (Wallace 1959).
+fn normal(t: f64, degrees: f64) -> f64 {
+    t.signum() * (8.0 * degrees + 1.0) / (8.0 * degrees + 3.0) * (degrees * (t * t / degrees).ln_1p()).sqrt()
+}
+
+/// Standard errors that a difference must exceed, so that in independent runs without a change one is found, in one
+/// direction, at a rate of at most `allowed` for each run: SCALE · c · φ(c) = allowed. The form is that of the tail of the
+/// maximum of such a process (Siegmund, *Sequential Analysis*, 1985); the scale is simulated, from 1 in 100 runs to 1 in
+/// 10,000.
+fn threshold(allowed: f64) -> f64 {
+    const SCALE: f64 = 0.185;
+    let rate = |c: f64| SCALE * c * (-c * c / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    let (mut low, mut high) = (1.5, 12.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if rate(middle) > allowed { low = middle } else { high = middle }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::simulated::noise;
+
+    const NOISE: f64 = 0.03;
+    const RARE: FalseAlarms = FalseAlarms { up: 0.1 / 200.0, down: 0.9 / 200.0 };
+
+    /// Runs that differ by [`NOISE`], of which those from the `at`th on are `step` times as much.
+    fn runs(seed: u64, n: usize, at: usize, step: f64) -> Vec<f64> {
+        let noise = noise(seed, n, 0.0);
+        noise.iter().enumerate().map(|(nth, noise)| NOISE * noise + if nth < at { 0.0 } else { step.ln() }).collect()
+    }
+
+    /// What [`threshold`] allows, over rates from one false alarm in a month to one in three years. With more years
+    /// of noise, 0.5 to 1.1 of it, up to one in 10,000 runs.
+    #[test]
+    fn false_alarms_are_as_rare_as_allowed() {
+        for (every, years) in [(30.0, 40), (200.0, 100), (1_000.0, 150)] {
+            let allowed = FalseAlarms { up: 0.0, down: 1.0 / every };
+            let (mut alarms, mut all) = (0.0, 0.0);
+            for seed in 0..years {
+                let found = changes(&runs(seed, 365, 365, 1.0), allowed);
+                alarms += (found.changes.len() + found.taken_back.len()) as f64;
+                all += 365.0;
+            }
+            let share = alarms / all * every;
+            assert!((0.4..=1.3).contains(&share), "1 in {every}: {share:.2} of what is allowed, {alarms} alarms");
+        }
+    }
+
+    /// A slowdown by 5 % where runs differ by 3 % is 1.7 standard deviations of one run. With one false alarm in 200 runs,
+    /// no test that knew the mean and the spread beforehand could find more than 91 % within five runs.
+    #[test]
+    fn a_slowdown_is_found_within_five_runs() {
+        let mut found = 0;
+        for seed in 0..1_000 {
+            let values = runs(seed, 65, 60, 1.0 / 1.05);
+            found += usize::from(changes(&values, RARE).changes.iter().any(|change| change.found >= 60));
+        }
+        assert!(found >= 750, "{found} of 1,000");
+        // What `detectable` says is found 9 of 10 times.
+        let step = (-NOISE * detectable(RARE.down, 60.0)).exp();
+        let mut found = 0;
+        for seed in 0..1_000 {
+            let values = runs(seed, 65, 60, step);
+            found += usize::from(changes(&values, RARE).changes.iter().any(|change| change.found >= 60));
+        }
+        assert!((870..=960).contains(&found), "{found} of 1,000 slowdowns to {step}");
+    }
+
+    #[test]
+    fn the_place_of_a_change_is_among_the_runs_that_are_named() {
+        let (mut all, mut held, mut at_most) = (0, 0, 0);
+        for seed in 0..500 {
+            let found = changes(&runs(seed, 100, 60, 0.93), RARE);
+            let Some(change) = found.changes.iter().find(|change| change.after.contains(&80)) else { continue };
+            all += 1;
+            held += usize::from((change.between.0..=change.between.1).contains(&60));
+            at_most += change.between.1 - change.between.0 + 1;
+            assert!(change.between.0 <= change.at && change.at <= change.between.1, "{change:?}");
+        }
+        assert!(all > 450 && held * 100 >= all * 93, "{held} of {all}");
+        assert!(at_most < 6 * all, "{at_most} runs of {all}");
+    }
+
+    #[test]
+    fn a_run_that_is_far_off_is_no_change() {
+        let mut alarms = 0;
+        for seed in 0..300 {
+            let mut values = runs(seed, 100, 100, 1.0);
+            values[50] -= 0.7;
+            values[70] += 0.7;
+            values[71] += 0.4;
+            alarms += changes(&values, FalseAlarms { up: 0.0005, down: 0.0005 }).changes.len();
+        }
+        assert!(alarms <= 30, "{alarms} of 300");
+    }
+
+    #[test]
+    fn what_does_not_last_is_taken_back_and_what_lasts_is_kept() {
+        // Slower for five runs, then as before.
+        let mut values = runs(3, 60, 60, 1.0);
+        values[40..45].iter_mut().for_each(|value| *value -= 0.15);
+        let found = changes(&values, RARE);
+        // Both ends of it are changes, or the first is taken back: in neither case is the end slower than the begin.
+        let worse = found.changes.iter().filter(|change| change.after.end == 60 && change.before.start == 0).count();
+        assert_eq!(worse, 0, "{found:?}");
+        let kept = changes(&runs(4, 100, 50, 0.9), RARE);
+        assert_eq!((kept.changes.len(), kept.taken_back.len()), (1, 0), "{kept:?}");
+        assert_eq!((kept.changes[0].before.clone(), kept.changes[0].after.clone()), (0..50, 50..100));
+    }
+
+    /// What is said of old runs does not depend on how often it is asked, but for the place of the last change.
+    #[test]
+    fn a_change_that_was_found_is_found_with_more_runs() {
+        for seed in 0..100 {
+            let values = runs(seed, 120, 60, 0.9);
+            let early: Vec<usize> = changes(&values[..80], RARE).changes.iter().map(|change| change.found).collect();
+            let late = changes(&values, RARE);
+            let known = |found: &usize| {
+                late.changes.iter().any(|change| change.found == *found)
+                    || late.taken_back.iter().any(|back| back.found == *found)
+            };
+            assert!(early.iter().all(known), "{seed}: {early:?} {late:?}");
+        }
+    }
+
+    #[test]
+    fn few_runs_and_equal_runs_have_no_change() {
+        assert_eq!(changes(&[], RARE), Changes::default());
+        assert_eq!(changes(&[1.0; 500], RARE).changes, []);
+        assert_eq!(changes(&[1.0, 2.0, 3.0, 4.0], RARE).changes, []);
+        let mut steps = vec![1.0; 20];
+        steps.extend([1.1; 20]);
+        let found = changes(&steps, RARE);
+        assert_eq!(
+            found.changes.iter().map(|change| (change.at, change.between)).collect::<Vec<_>>(),
+            [(20, (20, 20))]
+        );
+    }
+
+    #[test]
+    fn ten_thousand_runs_are_judged() {
+        let mut values = runs(9, 10_000, 5_000, 0.9);
+        values[9_000..].iter_mut().for_each(|value| *value += 0.1);
+        let found = changes(&values, FalseAlarms { up: 1e-6, down: 1e-6 });
+        assert_eq!(found.changes.len(), 2, "{found:?}");
+    }
+}

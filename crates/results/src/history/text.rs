@@ -1,0 +1,302 @@
+//! A history in words: for a terminal, for a comment on a pull request, as annotations and as JUnit's XML.
+
+use std::fmt::Write as _;
+
+use super::report::{HistoryChange, HistoryLine, HistoryReport, HistoryRun};
+use crate::figures::measure_of;
+use crate::human::{bytes, digits, duration, listed, minute, plural, rate};
+use crate::lines::paragraph;
+use crate::stats::Estimate;
+use crate::summary::Layout;
+use crate::table::ColumnKind::{Count, Text};
+use crate::table::Table;
+
+/// Runs that a row of bars shows.
+const SHOWN: usize = 40;
+/// Characters of a commit that are shown.
+const COMMIT: usize = 10;
+
+/// The history as text: the answer, what changed, and the lines.
+pub fn history_text(report: &HistoryReport, layout: Layout) -> String {
+    let mut out = String::new();
+    let paint = layout.paint;
+    let answer = paragraph("", "", &history_answer(report), layout.width);
+    answer.lines().for_each(|line| {
+        let _ = writeln!(out, "{}", paint.bold(line));
+    });
+    let mut about: Vec<String> = Vec::new();
+    for line in &report.lines {
+        about.extend(line.changes.iter().map(|change| line.told(change)));
+        about.extend(line.taken_back.iter().map(|back| {
+            format!(
+                "{}: the change at {} that the run of {} showed did not last, and was taken back with that of {}",
+                line.name(),
+                place(&back.first_after),
+                minute(&back.found.began),
+                minute(&back.taken_back.began)
+            )
+        }));
+    }
+    if !about.is_empty() {
+        out.push('\n');
+        about.iter().for_each(|text| out.push_str(&paragraph("- ", "  ", text, layout.width)));
+    }
+    let _ = write!(out, "\n{}", layout.table(&table(report)));
+    out.push('\n');
+    notes(report).iter().for_each(|note| out.push_str(&paragraph("", "", note, layout.width)));
+    out
+}
+
+/// The same as Markdown.
+pub fn history_markdown(report: &HistoryReport) -> String {
+    let mut out = format!("**{}**\n\n", crate::table::escaped(&history_answer(report)));
+    for line in &report.lines {
+        for change in &line.changes {
+            let _ = writeln!(out, "- {}", crate::table::escaped(&line.told(change)));
+        }
+    }
+    let _ = write!(out, "\n{}\n", table(report).markdown(str::to_owned));
+    notes(report).iter().for_each(|note| {
+        let _ = writeln!(out, "<sub>{}</sub>", crate::table::escaped(note));
+    });
+    out
+}
+
+/// What the history answers: what became worse, or that nothing did and what would have been found.
+pub fn history_answer(report: &HistoryReport) -> String {
+    let worse: Vec<String> =
+        report.lines.iter().flat_map(|line| line.alarms(report.recent).map(|change| line.told(change))).collect();
+    let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current).collect();
+    let ready = || current.iter().filter(|line| line.runs_missing == 0 || !line.changes.is_empty());
+    match worse.as_slice() {
+        [one] => return format!("One figure became worse: {one}."),
+        [first, others @ ..] if !worse.is_empty() => {
+            return format!("{} figures became worse, the first of them: {first}.", others.len() + 1);
+        }
+        _ => {}
+    }
+    if current.is_empty() {
+        return "The newest run has no figure that counts: see what its checks say.".to_owned();
+    }
+    if ready().count() == 0 {
+        let missing = current.iter().map(|line| line.runs_missing).min().unwrap_or(0);
+        return format!(
+            "No change can be found yet: that takes {} more. How much runs differ by themselves is not known before.",
+            plural(missing.into(), "run")
+        );
+    }
+    let mut found: Vec<(f64, String)> = ready()
+        .filter_map(|line| {
+            let change = (line.detectable? - 1.0).abs();
+            Some((change, format!("{} of {}", percent_of(change), line.name())))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let missing = current.len() - ready().count();
+    let rest = match missing {
+        0 => String::new(),
+        n => format!(" Not enough runs yet: {}.", plural(n as u64, "line")),
+    };
+    let all = listed(found.into_iter().map(|(_, text)| text));
+    format!(
+        "Nothing became worse in {}: no change was found by the last {}. Within 5 runs, 9 of 10 times, a change for the \
+         worse would be found if it is at least {all}.{rest}",
+        plural(report.runs.into(), "run"),
+        plural(report.recent.min(report.runs).into(), "run"),
+    )
+}
+
+impl HistoryLine {
+    /// `sqlite mixed.throughput`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.configuration, self.figure)
+    }
+
+    /// A change in words.
+    pub fn told(&self, change: &HistoryChange) -> String {
+        let (ratio, verb) = (change.ratio.value, if change.ratio.value < 1.0 { "fell" } else { "rose" });
+        let by = match (change.ratio.low, change.ratio.high) {
+            (Some(low), Some(high)) => {
+                let change = percent_of((ratio - 1.0).abs());
+                format!("{verb} by {change} (95 % interval {} to {})", signed(low), signed(high))
+            }
+            _ => format!("{verb} by {}", percent_of((ratio - 1.0).abs())),
+        };
+        let show = |value: f64| value_of(&self.figure, value);
+        let between = if change.earliest == change.latest {
+            format!("between {} and {}", place(&change.before_earliest), place(&change.first_after))
+        } else {
+            format!(
+                "most likely between {} and {}; after {} and not after {} with 95 % confidence",
+                place(&change.last_before),
+                place(&change.first_after),
+                place(&change.before_earliest),
+                place(&change.latest)
+            )
+        };
+        let also = match change.also_changed.as_slice() {
+            [] => String::new(),
+            all => format!("; there also changed {}", listed(all)),
+        };
+        format!(
+            "{} {by}, from {} to {}, {between}; found with the run of {}{also}",
+            self.name(),
+            show(change.before),
+            show(change.after),
+            minute(&change.found.began)
+        )
+    }
+}
+
+/// A run by its commit, or by its time if that is unknown.
+fn place(run: &HistoryRun) -> String {
+    match &run.commit {
+        Some(commit) => format!("{} ({})", cut_commit(commit), minute(&run.began)),
+        None => format!("the run of {}", minute(&run.began)),
+    }
+}
+
+fn cut_commit(commit: &str) -> &str {
+    commit.get(..COMMIT).unwrap_or(commit)
+}
+
+/// `+5.0 %`, `−4.8 %`.
+fn signed(ratio: f64) -> String {
+    let sign = if ratio < 1.0 { '−' } else { '+' };
+    format!("{sign}{}", percent_of((ratio - 1.0).abs()))
+}
+
+/// A share in percent, with one digit behind the point where it is not a whole number.
+fn percent_of(share: f64) -> String {
+    let tenths = (share * 1_000.0).round();
+    if tenths % 10.0 == 0.0 { format!("{:.0} %", tenths / 10.0) } else { format!("{:.1} %", tenths / 10.0) }
+}
+
+fn value_of(figure: &str, value: f64) -> String {
+    match measure_of(figure).map_or("", |measure| measure.unit) {
+        "/s" => format!("{}/s", rate(value)),
+        "ns" => duration(value),
+        "B" => bytes(value),
+        _ => digits(value),
+    }
+}
+
+fn table(report: &HistoryReport) -> Table {
+    let mut table = Table::new([
+        ("configuration", Text),
+        ("figure", Text),
+        ("runs", Count),
+        ("level", Count),
+        ("noise", Count),
+        ("would find", Count),
+        ("newest on the right", Text),
+    ]);
+    for line in &report.lines {
+        let values: Vec<f64> = line.values.iter().map(|value| value.value).collect();
+        let level =
+            line.level.as_ref().map_or_else(String::new, |level: &Estimate| value_of(&line.figure, level.value));
+        table.row([
+            line.configuration.clone(),
+            line.figure.clone(),
+            line.values.len().to_string(),
+            level,
+            line.noise.map_or_else(String::new, |noise| format!("±{}", percent_of(noise))),
+            match line.detectable.filter(|_| line.current) {
+                Some(ratio) => signed(ratio),
+                None if line.current => String::new(),
+                None => "ended".to_owned(),
+            },
+            bars(&values),
+        ]);
+    }
+    table
+}
+
+/// Values as a row of bars from the least to the greatest; of many runs the newest.
+fn bars(values: &[f64]) -> String {
+    let values = &values[values.len().saturating_sub(SHOWN)..];
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    // A figure that hardly varies is a flat line.
+    let most = values.iter().copied().fold(0.0, f64::max).max(least * 1.1);
+    let scaled: Vec<f64> = values.iter().map(|value| (value - least) / (most - least) * 7.0 + 1.0).collect();
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    scaled.into_iter().map(|bar| BARS[(bar.round() as usize).clamp(1, 8) - 1]).collect()
+}
+
+fn notes(report: &HistoryReport) -> Vec<String> {
+    let mut notes = vec![format!(
+        "noise: how much one run differs from the mean of its time (standard deviation). would find: the smallest change \
+         that 5 more runs show in 9 of 10 cases. One false alarm is expected in {} without a change, over all lines.",
+        plural(report.false_alarm_every.into(), "run")
+    )];
+    let invalid: u32 = report.lines.iter().map(|line| line.invalid).sum();
+    let without: u32 = report.lines.iter().map(|line| line.without).sum();
+    if invalid > 0 {
+        notes.push(format!("Left out because a check found them invalid: {}.", plural(invalid.into(), "figure")));
+    }
+    if without > 0 {
+        notes.push(format!("Runs without a value: {}.", plural(without.into(), "figure")));
+    }
+    if report.other_branches > 0 {
+        notes.push(format!("Runs of other branches, not looked at: {}.", report.other_branches));
+    }
+    for line in report.lines.iter().filter(|line| !line.current) {
+        let Some(last) = line.values.last() else { continue };
+        notes.push(format!(
+            "{} ended with the run of {}: later runs are on another machine, of another study, or lack it. They are not \
+             compared.",
+            line.name(),
+            minute(&last.of.began)
+        ));
+    }
+    notes
+}
+
+/// Annotations of GitHub's workflows, one for each figure that became worse.
+pub fn history_annotations(report: &HistoryReport) -> String {
+    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let alarms = report.lines.iter().flat_map(|line| line.alarms(report.recent).map(move |change| (line, change)));
+    alarms
+        .map(|(line, change)| format!("::error title={} became worse::{}\n", line.figure, escape(&line.told(change))))
+        .collect()
+}
+
+/// The lines as test cases of JUnit: one that became worse fails, one without enough runs is skipped.
+pub fn history_junit(report: &HistoryReport) -> String {
+    let mut cases = String::new();
+    let (mut failures, mut skipped, mut tests) = (0, 0, 0);
+    for line in report.lines.iter().filter(|line| line.current) {
+        tests += 1;
+        let head = format!(
+            "  <testcase classname=\"{}\" name=\"{}\"",
+            attribute(&line.configuration),
+            attribute(&line.figure)
+        );
+        let told: Vec<String> = line.alarms(report.recent).map(|change| line.told(change)).collect();
+        if let Some(first) = told.first() {
+            failures += 1;
+            let _ = writeln!(
+                cases,
+                "{head}>\n    <failure message=\"{}\">{}</failure>\n  </testcase>",
+                attribute(first),
+                attribute(&told.join("\n"))
+            );
+        } else if line.runs_missing > 0 && line.changes.is_empty() {
+            skipped += 1;
+            let why = format!("{} more needed", plural(line.runs_missing.into(), "run"));
+            let _ = writeln!(cases, "{head}>\n    <skipped message=\"{}\"/>\n  </testcase>", attribute(&why));
+        } else {
+            let _ = writeln!(cases, "{head}/>");
+        }
+    }
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"storebench history\" tests=\"{tests}\" \
+         failures=\"{failures}\" skipped=\"{skipped}\" errors=\"0\">\n{cases}</testsuite>\n"
+    )
+}
+
+/// A text within an attribute or an element of XML.
+fn attribute(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
