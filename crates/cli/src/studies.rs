@@ -190,8 +190,7 @@ impl Opened {
                     host: host.cloned(),
                     values: at.values_of(name),
                     control: false,
-                    // Stores may come from the command line. The result names those that ran.
-                    study: Study { stores: self.study.stores.clone(), ..at.study.clone() },
+                    study: at.study.clone(),
                     documents,
                     scale,
                     left_out: Vec::new(),

@@ -1,6 +1,6 @@
 //! Describes what a run would do, trial by trial, without touching anything.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use storebench_documents::schedule::Rate;
@@ -12,7 +12,7 @@ use storebench_results::plan::{Estimate, Plan, PlannedCollection, PlannedConfigu
 use storebench_results::redact;
 use storebench_study::mix64;
 use storebench_study::workload::{
-    CopyDirection, DEFAULT_SAMPLE, Database, Language, Phase, RateSpec, Speed, Study, collection_of,
+    Body, CopyDirection, DEFAULT_SAMPLE, Database, Language, Phase, RateSpec, Speed, Study, collection_of,
 };
 
 use crate::run::ConfigurationRequest;
@@ -147,9 +147,17 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
     let (does, documents, bytes) = if let (Some(direction), Some(of)) = (phase.copy, copied) {
         (copies(phase, direction, &of.collection), Some(of.count), Some(of.total_bytes))
     } else if phase.loads() {
-        let batch = phase.batch.unwrap_or(DEFAULT_LOAD_BATCH);
-        let does = format!("load {} in batches of {}", phase.load.join(", "), count(batch.into()));
-        (does, Some(sum(loaded().map(|c| c.count))), Some(sum(loaded().map(|c| c.total_bytes))))
+        let batches: BTreeSet<u64> = loaded().map(|c| load_batch(study, phase, c)).collect();
+        let how = match (batches.first(), batches.last()) {
+            (Some(1), Some(1)) => "one by one".to_owned(),
+            (Some(1), Some(most)) => format!("in batches of {}, counters one by one", count(*most)),
+            (_, most) => format!("in batches of {}", count(most.copied().unwrap_or(1))),
+        };
+        (
+            format!("load {} {how}", phase.load.join(", ")),
+            Some(sum(loaded().map(|c| c.count))),
+            Some(sum(loaded().map(|c| c.total_bytes))),
+        )
     } else if let Some(trace) = &phase.trace {
         let speed = match phase.speed.unwrap_or(Speed::Times(1.0)) {
             Speed::Times(1.0) => "at its own times".to_owned(),
@@ -182,7 +190,11 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         does,
         documents,
         bytes,
-        operations: operations(phase, documents),
+        operations: if phase.loads() {
+            Some(sum(loaded().map(|c| c.count.div_ceil(load_batch(study, phase, c)))))
+        } else {
+            operations(phase)
+        },
         duration_ns: phase.duration.map(|d| d.ns()),
         searched: study.search.as_ref().is_some_and(|search| search.phase == phase.name),
         rate: phase.rate.as_ref().map(|r| match r {
@@ -251,12 +263,15 @@ fn files_bytes(configurations: &[Outline<'_>]) -> u64 {
     read.values().fold(written, |sum, bytes| sum.saturating_add(*bytes))
 }
 
-fn operations(phase: &Phase, documents: Option<u64>) -> Option<u64> {
+/// How many documents of a collection each request of a load holds. Counters begin with an increment each.
+fn load_batch(study: &Study, phase: &Phase, of: &PlannedCollection) -> u64 {
+    let counts = study.collections.get(&of.collection).is_some_and(|collection| collection.body == Body::Counter);
+    if counts { 1 } else { phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into() }
+}
+
+fn operations(phase: &Phase) -> Option<u64> {
     if phase.copy.is_some() {
         return None;
-    }
-    if phase.loads() {
-        return documents.map(|n| n.div_ceil(phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into()));
     }
     match (phase.operations, phase.duration, Rate::of(phase)) {
         (Some(n), ..) => Some(n.0),
@@ -456,6 +471,20 @@ popularity = "zipf:0.99"
     #[test]
     fn a_plan_says_everything() {
         insta::assert_snapshot!(plan(1));
+    }
+
+    #[test]
+    fn counters_are_loaded_one_by_one() {
+        let text = STUDY.replace(
+            "[[phases]]\nname = \"load\"",
+            "[collections.hits]\ncount = 50\nbody = \"counter\"\n[[phases]]\nname = \"load\"",
+        );
+        let text = text.replace("mix = { read = 3, update = 1 }", "mix = { counter = { collection = \"hits\" } }");
+        let both = plan_of(&text.replace("load = [\"books\"]", "load = [\"books\", \"hits\"]"));
+        assert_eq!(both.phases[0].does, "load books, hits in batches of 300, counters one by one");
+        assert_eq!(both.phases[0].operations, Some(2_000u64.div_ceil(300) + 100));
+        let alone = plan_of(&text.replace("load = [\"books\"]", "load = [\"hits\"]"));
+        assert_eq!(alone.phases[0].does, "load hits one by one");
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub use place::FileLocation;
 pub use place::{HdfsCluster, OpenHdfs, register_hdfs};
 pub use put::put_file;
 pub use records::{Origin, Records};
-pub use rejects::{Reject, RejectReason};
+pub use rejects::{Reject, RejectReason, refuse_rejects};
 pub use retry::{Access, RetryPolicy};
 pub use schema::SchemaError;
 pub use shape::{Expiry, Fields, FieldsError, KEY_FIELD, KeyRule, KeyRuleError, Projection, Renames, Shape};

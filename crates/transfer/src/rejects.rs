@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[cfg(feature = "schema")]
@@ -63,6 +63,21 @@ pub(crate) struct Rejects {
     first: OnceLock<String>,
 }
 
+/// Refuses to overwrite an existing file of rejects, unless `replace`: it may be the only trace of another copy's records.
+/// A copy that begins refuses this too. To be asked before anything else is changed for it.
+///
+/// # Errors
+/// [`TransferError::BadInput`]: the file exists and is not empty.
+pub fn refuse_rejects(path: &Path, replace: bool) -> Result<(), TransferError> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && !replace && found.len() > 0 => Err(TransferError::BadInput(format!(
+            "{} exists; move it away, name another file with --rejects, or use --force to overwrite it",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Rejects {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, file: Mutex::new(None), first: OnceLock::new() }
@@ -97,16 +112,16 @@ impl Rejects {
         out.flush().and_then(|()| out.get_ref().sync_data()).map_err(|e| TransferError::write(&self.path, &e))
     }
 
-    /// Refuses to overwrite an existing file: it may be the only trace of another copy's records.
+    /// Begins with an empty file.
+    ///
+    /// # Errors
+    /// As [`refuse_rejects`], or the file cannot be removed.
     pub(crate) fn begin(&self, replace: bool) -> Result<(), TransferError> {
+        refuse_rejects(&self.path, replace)?;
         match std::fs::metadata(&self.path) {
             Ok(found) if found.is_file() && replace => {
                 std::fs::remove_file(&self.path).map_err(|e| TransferError::write(&self.path, &e))
             }
-            Ok(found) if found.is_file() && found.len() > 0 => Err(TransferError::BadInput(format!(
-                "{} exists; move it away, name another file with --rejects, or use --force to overwrite it",
-                self.path.display()
-            ))),
             _ => Ok(()),
         }
     }

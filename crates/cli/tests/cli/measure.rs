@@ -130,6 +130,26 @@ fn a_saved_study_runs_as_the_bench_did() {
     assert_eq!(check(&kept.json(), "misses"), "pass");
 }
 
+/// Documents that were there before the run are not among those that it knows, so there is no ratio to them.
+#[test]
+fn a_database_that_is_kept_and_grows_has_no_space_amplification() {
+    let cli = Cli::with_study();
+    let space = |result: &Value| phase(result, "mixed")["resources"]["folder"]["space_amplification"].clone();
+    let words = |more: &str| {
+        let set = [
+            "--set",
+            "phases.mixed.mix={ insert = { collection = \"books\" } }",
+            "--set",
+            "phases.mixed.operations=100",
+        ];
+        let args = [&["run", "books.toml", "--json", "-q", "--out", "runs"], &set[..]].concat();
+        cli.run_args(&[args, more.split_whitespace().collect()].concat()).measured().json()
+    };
+    let loaded = space(&words(""));
+    assert!(loaded.as_f64().is_some_and(|space| space < 5.0), "{loaded}");
+    assert_eq!(space(&words("--keep")), Value::Null);
+}
+
 #[test]
 fn overrides_scale_and_names_of_stores_reach_the_run() {
     let cli = Cli::with_study();

@@ -26,6 +26,7 @@ workers = 4
 name = "mixed"
 mix = { read = 3, update = 1 }
 streams = "disjoint"
+durability = "none"
 ledger = true
 workers = 4
 rate = 500
@@ -79,14 +80,18 @@ fn four_processes_on_a_real_server_are_one_run() {
         let cli = Cli::new();
         cli.write("parts.toml", STUDY);
         let running: Vec<Child> = (1..=4).map(|n| start(&cli, &server.url, &format!("{n}/4"), &[])).collect();
+        let mut guaranteed = serde_json::Value::Null;
         for part in running {
             let done = ended(part);
             done.assert_measured();
             let result: serde_json::Value = serde_json::from_str(&done.out).unwrap();
             assert_eq!(result["run"]["part"]["of"], 4);
+            guaranteed = result["trials"][0]["phases"][1]["durability"].clone();
         }
         let (done, result) = merged(&cli, "parts");
         is_whole(&done, &result, 4);
+        // With what was asked for.
+        assert_eq!(result["trials"][0]["phases"][1]["durability"], guaranteed);
         // The words of the terminal.
         let text = cli.run("merge parts").out;
         assert!(text.contains("4 of 4 parts") && text.contains("report.html"), "{text}");

@@ -264,6 +264,10 @@ impl Session<'_> {
     /// The number of documents that a store filled by Storebench holds after a phase, and their bytes. `None` if they
     /// may have been deleted or grown, or are not ours.
     fn stored(&self, configuration: &Configuration, position: usize) -> Option<(u64, f64)> {
+        // What was there before the run is not counted.
+        if configuration.kept {
+            return None;
+        }
         let study = configuration.study();
         let so_far = &study.phases[..=position];
         let plans = configuration.plans[..=position].iter().filter_map(ResolvedPhase::operations);
@@ -276,7 +280,7 @@ impl Session<'_> {
         let inserted = |at: usize| self.written.inserted.get(at).copied().unwrap_or(0);
         let mut sum = (0, 0.0);
         for (at, of) in known.iter().enumerate() {
-            let loaded = so_far.iter().any(|phase| phase.load.contains(&of.collection) || phase.copy.is_some());
+            let loaded = so_far.iter().flat_map(|phase| phase.loaded(study)).any(|name| name == of.collection);
             let count = if loaded { of.count + inserted(at) } else { inserted(at) };
             sum.0 += count;
             sum.1 += count as f64 * of.mean_bytes as f64;

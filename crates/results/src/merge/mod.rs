@@ -209,11 +209,9 @@ fn merged_phase(
     folder.add_phase(trial.trial, &trial.store, first.pass(), &record, rows)?;
     let capabilities = Capabilities { embedded: trial.embedded, ..Capabilities::default() };
     let mut found = gather_phase(&record, &first_part.result.documents, &capabilities, None);
-    found.durability.means.clone_from(&first.durability.means);
-    found.consistency.means.clone_from(&first.consistency.means);
-    if let (Some(isolation), Some(of_first)) = (&mut found.isolation, &first.isolation) {
-        isolation.means.clone_from(&of_first.means);
-    }
+    found.durability = first.durability.clone();
+    found.consistency = first.consistency.clone();
+    found.isolation = first.isolation.clone();
     if let (Some(rate), Some(planned)) = (&mut found.rate, &first.rate) {
         rate.planned = planned.planned.clone();
     }

@@ -80,10 +80,11 @@ impl Topology {
         Copies { replicas: self.replicas, nodes, durable_writes: self.features.durable_writes }
     }
 
-    /// The vbucket of a key, of so many.
+    /// The vbucket of a key, of so many. `hasher` has seen nothing yet: to make one asks what the processor can do.
     #[inline]
-    pub(super) fn vbucket(key: &str, vbuckets: usize) -> u16 {
-        let hash = (crc32fast::hash(key.as_bytes()) >> 16) & 0x7fff;
+    pub(super) fn vbucket(mut hasher: crc32fast::Hasher, key: &str, vbuckets: usize) -> u16 {
+        hasher.update(key.as_bytes());
+        let hash = (hasher.finalize() >> 16) & 0x7fff;
         (hash as usize % vbuckets.max(1)) as u16
     }
 
@@ -118,7 +119,8 @@ mod tests {
         let old = Topology::read(CONFIG.replace("collections", "xattr").as_bytes(), "asked", false).unwrap();
         assert!(!old.features.collections);
         let active: Vec<Option<usize>> = topology.active().collect();
-        let node_of = |key: String| active[usize::from(Topology::vbucket(&key, active.len()))];
+        let node_of =
+            |key: String| active[usize::from(Topology::vbucket(crc32fast::Hasher::new(), &key, active.len()))];
         let nodes: Vec<Option<usize>> = (0..100).map(|i| node_of(format!("key-{i}"))).collect();
         for node in [Some(0), Some(1), None] {
             assert!(nodes.contains(&node), "{node:?} of {nodes:?}");

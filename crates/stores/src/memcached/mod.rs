@@ -116,7 +116,9 @@ impl Store for MemcachedStore {
                 OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkDelete => {
                     Support::Approximated("one request per document, all in one write; no transaction")
                 }
-                OpKind::BulkRead => Support::Approximated("one request per key, all in one write"),
+                OpKind::BulkRead => Support::Approximated(
+                    "one request for all keys; of counters, and of keys that need base64, one for each, all in one write",
+                ),
                 _ => Support::Native,
             })
         };

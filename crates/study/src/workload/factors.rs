@@ -263,6 +263,9 @@ impl Study {
                     study
                 }
             };
+            // The study's own stores, or those that replaced them.
+            let (stores, replaced_stores) = (self.stores.clone(), self.replaced_stores);
+            let study = Study { stores, replaced_stores, ..study };
             configurations.push(StudyConfiguration { values, study, scale, store_options });
         }
         Ok(configurations)
@@ -421,6 +424,7 @@ fn wrong_path(study: &Study, path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Stores;
 
     const STUDY: &str = r#"title = "Sweeps"
 stores = { a = "memory:", b = "null:" }
@@ -493,6 +497,20 @@ operations = 10
         assert_eq!(last.options_of("a").collect::<Vec<_>>(), [("cache", "1MiB"), ("x", "true")]);
         assert_eq!(last.options_of("b").collect::<Vec<_>>(), [("cache", "1MiB")]);
         assert_eq!(last.values_of("b").len() + 1, last.values_of("a").len());
+    }
+
+    /// As `--store` does.
+    #[test]
+    fn stores_that_replace_those_of_the_study_keep_the_values_of_their_servers() {
+        let text = STUDY.replace("\"phases.load.batch\" = [1, 10]", "\"servers.postgres.cpus\" = [1, 2]")
+            + "\n[servers.postgres]\nstart = \"postgres -D data\"\nstop = \"pkill postgres\"\n";
+        let mut s = study(&text);
+        s.stores = Stores::from_entries(&["pg=postgres://me@localhost/db".to_owned()]).unwrap();
+        let configurations = s.configurations(&text, Path::new("study.toml"), &[]).unwrap();
+        let cpus: Vec<_> =
+            configurations.iter().map(|of| of.values_of("pg").get("servers.postgres.cpus").cloned()).collect();
+        assert_eq!(cpus, [1, 1, 1, 2, 2, 2].map(|cpus| Some(cpus.into())));
+        assert_eq!(configurations[0].study.stores, s.stores);
     }
 
     #[test]

@@ -157,9 +157,10 @@ fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<Their
         return Ok(if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected });
     };
     let shown = stores::open(from)?.capabilities().rows.contains(&RowsKind::Walk);
-    let known = stores::open(to)?.capabilities().supports(OpKind::Touch).is_some();
+    let target = stores::open(to)?;
+    let known = target.capabilities().supports(OpKind::Touch).is_some();
     // In the user's own MongoDB collection, documents get no expiry.
-    let known = known && !(args.into_existing && to.starts_with("mongodb"));
+    let known = known && !(args.into_existing && target.describe().scheme == "mongodb");
     let taken = args.op.expires();
     Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
 }

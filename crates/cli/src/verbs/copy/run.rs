@@ -16,7 +16,7 @@ use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets};
 use storebench_transfer::{
     Begin, CopyOutcome, CopyReport, CopyRequest, FileLocation, Shape, Sink, Source, StoreCounts, StoreSink, abandon,
-    copy as copy_all, target_of,
+    copy as copy_all, refuse_rejects, target_of,
 };
 
 use super::ended::Ended;
@@ -85,6 +85,10 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         return Err(Failure::bad_input(what).into());
     }
     writable(&args.out)?;
+    let rejects = args.rejects.clone().unwrap_or_else(|| begun.folder.join("rejects.jsonl"));
+    if begun.begin != Begin::Resume {
+        refuse_rejects(&rejects, args.force)?;
+    }
     let resumes = if begun.begin == Begin::Resume { target_of(&begun.folder)? } else { None };
     let sink = sink(plan, files, &*source, &shape, resumes)?;
     // Only now, because the new copy can start.
@@ -93,7 +97,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     }
     let request = CopyRequest {
         begin: begun.begin,
-        rejects: args.rejects.clone().unwrap_or_else(|| begun.folder.join("rejects.jsonl")),
+        rejects,
         settings: plan.settings.0.clone(),
         tasks: runner,
         ..request(plan, (&*source, &*sink), &shape, &begun.folder)

@@ -83,8 +83,12 @@ impl Request<'_> {
         header[8..12].copy_from_slice(&(body as u32).to_be_bytes());
         header[16..24].copy_from_slice(&self.cas.to_be_bytes());
         out.reserve(HEADER_BYTES + body);
-        for part in [&header, self.frames, self.extras, self.prefix, self.key, self.value] {
-            out.extend_from_slice(part);
+        out.extend_from_slice(&header);
+        // Few requests have all of them, and a copy of nothing is a call too.
+        for part in [self.frames, self.extras, self.prefix, self.key, self.value] {
+            if !part.is_empty() {
+                out.extend_from_slice(part);
+            }
         }
     }
 }

@@ -14,13 +14,15 @@ pub(super) struct Route {
     revision: (i64, i64),
     /// Whether a request for the map is in flight.
     pub(super) asking: bool,
+    /// What keys are hashed with; it has seen none.
+    hasher: crc32fast::Hasher,
 }
 
 impl Route {
     /// The number of a key's vbucket.
     #[inline]
     pub(super) fn vbucket(&self, key: &str) -> u16 {
-        Topology::vbucket(key, self.links.len())
+        Topology::vbucket(self.hasher.clone(), key, self.links.len())
     }
 
     /// The link of a vbucket.
