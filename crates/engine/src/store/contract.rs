@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Account, Capabilities, CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency,
-    Request, RowStream, Rows, SAMPLES_A_RANGE, SameKeys, StoreSettings,
-    Token, evenly,
+    Request, RowStream, Rows, SAMPLES_A_RANGE, SameKeys, StoreSettings, Token, evenly,
 };
 use crate::Clock;
 use storebench_study::workload::{Body, does};

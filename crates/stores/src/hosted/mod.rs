@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storebench_engine::store::{
     Account, AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings,
-    Layout, LocalFuture, Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, SessionOptions, Stats, StoreSettings,
-    Store, StoreError,
+    Layout, LocalFuture, Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, SessionOptions, Stats,
+    Store, StoreError, StoreSettings,
 };
 
 use crate::connection::{Dialog, Link, again};
