@@ -2,6 +2,7 @@
 
 mod brief;
 mod configurations;
+mod settings;
 mod sweeps;
 mod validity;
 
@@ -77,13 +78,14 @@ impl Paint {
     }
 }
 
-/// The summary of a run, in the order of the report: the question and the answer, the checks, configurations compared
-/// phase by phase, the effect of factors, cost, and published claims. With few trials, a table for each phase follows;
-/// with many, a reference to the folder.
+/// The summary of a run, in the order of the report: the question and the answer, how stores are set up, the checks,
+/// configurations compared phase by phase, the effect of factors, cost, and published claims. With few trials, a table
+/// for each phase follows; with many, a reference to the folder.
 pub fn summary(result: &RunResult, layout: Layout) -> String {
     let paint = layout.paint;
     let mut out = String::new();
     header(&mut out, result, layout);
+    out.push_str(&settings::lines(result, layout));
     validity::checks(&mut out, result, layout);
     out.push_str(&configurations::tables(result, layout));
     out.push_str(&sweeps::tables(result, layout));
@@ -452,6 +454,16 @@ mod tests {
         let text = summary(&fixture::concluded(fixture::swept()), Layout::plain());
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn each_store_has_a_line_for_its_settings() {
+        let mut run = fixture::run_of(&[fixture::closed_loop()]);
+        let settings = fixture::settings(Some(2_000 << 10), &[("journal_mode", "wal", Some(true))]);
+        run.trials[0].settings = Some(settings);
+        let text = summary(&run, Layout::plain());
+        let line = "\nSettings\n  sqlite: memory 1.95 MiB, 1 setting changed (journal_mode wal)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

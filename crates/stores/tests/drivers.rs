@@ -182,6 +182,41 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
 }
 
 #[test]
+fn how_the_store_is_set_up_is_told() {
+    for (scheme, default_bytes) in [(Scheme::Sqlite, 2_000 << 10), (Scheme::Fjall, 32 << 20), (Scheme::Redb, 1 << 30)] {
+        for (query, bytes, changed) in [("", default_bytes, false), ("?cache=8MiB", 8 << 20, true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let url = format!("{}{query}", scheme.url(&folder.path().join("store")));
+            let store = storebench_stores::open(&url).unwrap();
+            store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+            let before = snapshot(folder.path());
+            let told = store.own_settings().unwrap();
+            assert_eq!(told.memory_bytes, Some(bytes), "{url}");
+            let cache = told.all.iter().find(|of| of.name == "cache_size").unwrap();
+            assert_eq!(cache.changed, Some(changed), "{url}: {told:?}");
+            if scheme == Scheme::Sqlite {
+                assert_eq!(snapshot(folder.path()), before, "{url}");
+                let _live = Ask::new(&*store);
+                assert_eq!(store.own_settings().unwrap(), told, "{url}: while a session is open");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_url_of_sqlite_sets_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("{}?journal=delete", Scheme::Sqlite.url(&folder.path().join("store")));
+    let store = storebench_stores::open(&url).unwrap();
+    assert!(store.own_settings().unwrap().all.is_empty(), "there is nothing yet");
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let told = store.own_settings().unwrap();
+    let of = |name: &str| told.all.iter().find(|of| of.name == name).map(|of| (of.value.as_str(), of.changed));
+    assert_eq!(of("journal_mode"), Some(("delete", Some(false))));
+    assert_eq!(of("synchronous"), Some(("FULL for fsync, OFF for os", None)));
+}
+
+#[test]
 fn decorators_stand_before_a_store_and_share_its_query() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");

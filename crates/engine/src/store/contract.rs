@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Account, Capabilities, CollectionId, Completions, CopyId, Durability, Holdings, OpKind, Owner, ReadConsistency,
-    Request, RowStream, Rows, SAMPLES_A_RANGE, SameKeys, Token, evenly,
+    Request, RowStream, Rows, SAMPLES_A_RANGE, SameKeys, StoreSettings, Token, evenly,
 };
 use crate::Clock;
 use storebench_study::workload::{Body, does};
@@ -308,6 +308,11 @@ pub trait Store: Send + Sync + 'static {
     /// The statistics that the store reports now.
     fn stats(&self) -> Result<Stats, StoreError> {
         Ok(Stats::new())
+    }
+
+    /// How the store says that it is set up. Empty if it says nothing. Changes nothing.
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        Ok(StoreSettings::default())
     }
 
     /// Keys of documents that are in a prepared collection, at most this many, spread over it as evenly as the store

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{
     Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings, Layout,
     LocalFuture, Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, Session, SessionOptions,
-    Stats, Store, StoreError,
+    Stats, Store, StoreError, StoreSettings,
 };
 use crate::{WorkerJob, WorkerReport};
 
@@ -24,6 +24,7 @@ macro_rules! sent_calls {
         owner_of(collection: &str) -> Result<Option<Owner>, StoreError>;
         compact() -> Result<(), StoreError>;
         stats() -> Result<Stats, StoreError>;
+        own_settings() -> Result<StoreSettings, StoreError>;
         sample_keys(collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError>;
         cuts(collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError>;
         account(collection: CollectionId) -> Result<Account, StoreError>;

@@ -15,7 +15,7 @@ use super::erased::{forward, forwarded};
 use super::{
     Account, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Completions, Description, Explanation, Holdings,
     Layout, LocalFuture, Namespace, OpError, OwnedReply, Owner, PhaseStart, Prepare, Reply, Request, RowStream, Rows,
-    Runtime, SameKeys, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, Token,
+    Runtime, SameKeys, Session, SessionCounters, SessionOptions, Stats, Store, StoreError, StoreSettings, Token,
 };
 use crate::Clock;
 

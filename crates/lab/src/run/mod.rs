@@ -21,6 +21,7 @@ mod links;
 mod measure;
 mod observe;
 mod outage;
+mod own_settings;
 mod parts;
 mod probes;
 mod queries;

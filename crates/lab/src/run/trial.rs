@@ -21,6 +21,7 @@ use super::inspect::loads;
 use super::ledgers::ledger_share;
 use super::measure::Measured;
 use super::observe::Journal;
+use super::own_settings::own_settings;
 use super::runner::{Configuration, Session};
 use super::servers::{Managed, Started};
 use crate::environment::is_here;
@@ -81,6 +82,7 @@ impl Session<'_> {
                 result.trials[at].sampled = sampled;
                 // A server may report its version only after a first request.
                 result.trials[at].version = configuration.store.describe().version;
+                result.trials[at].settings = own_settings(configuration, &result.trials[..at]);
                 self.written = Written { trial_ledger: self.trial_ledger(configuration), ..Written::default() };
                 for position in 0..configuration.plans.len() {
                     if self.stop.asked() {

@@ -6,7 +6,9 @@ use indexmap::IndexSet;
 use maud::{Markup, html};
 use storebench_results::human::{bytes, count, duration, percent, workers};
 use storebench_results::plan::PlannedPhase;
-use storebench_results::{Guarantee, PhaseResult, RunResult, TrialResult};
+use storebench_results::{
+    Guarantee, PhaseResult, ReportedSettings, RunResult, SettingResult, TrialResult, reported_settings,
+};
 
 use super::tables::{self, text};
 use crate::recorded::Recorded;
@@ -155,6 +157,26 @@ fn stores(of: &RunResult) -> Markup {
         @let notes: IndexSet<(&str, &str)> =
             of.trials.iter().flat_map(|t| t.notes.iter().map(|note| (t.store.as_str(), note.as_str()))).collect();
         @for (store, note) in notes { p.dim { (store) ": " (note) } }
+        @for of in reported_settings(of) { (settings(&of)) }
+    }
+}
+
+/// How a store says that it is set up: what was changed comes first.
+fn settings(of: &ReportedSettings<'_>) -> Markup {
+    let mut rows: Vec<(&String, &SettingResult)> = of.settings.all.iter().collect();
+    rows.sort_by_key(|(_, setting)| setting.changed != Some(true));
+    let row = |(name, setting): (&String, &SettingResult)| {
+        let changed = match setting.changed {
+            Some(true) => "changed",
+            Some(false) => "as shipped",
+            None => "",
+        };
+        vec![text(name), text(&setting.value), text(changed)]
+    };
+    let summary = format!("Settings of {}: {}", of.name, of.settings.in_words());
+    html! {
+        @if rows.is_empty() { p.dim { (summary) } }
+        @else { details { summary { (summary) } (plain(["setting", "value", ""], rows.into_iter().map(row))) } }
     }
 }
 
@@ -255,4 +277,30 @@ fn trials(of: &RunResult) -> Markup {
     };
     let all = of.trials.iter().flat_map(|t| t.phases.iter().map(move |p| (t, p)));
     html! { div.scroll { (tables::table("sortable trials", titles.map(|title| (title, false)), all.map(row))) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use storebench_results::SettingsResult;
+
+    use super::*;
+
+    #[test]
+    fn changed_settings_come_first() {
+        let all = [("a", "1", Some(false)), ("b", "2", Some(true)), ("c", "<3>", None)];
+        let of = |(name, value, changed): (&str, &str, Option<bool>)| {
+            (name.to_owned(), SettingResult { value: value.to_owned(), changed })
+        };
+        let told = SettingsResult { all: all.into_iter().map(of).collect(), ..SettingsResult::default() };
+        let shown = |told: &SettingsResult| {
+            settings(&ReportedSettings { name: "pg", kind: "postgres", values: None, settings: told }).into_string()
+        };
+        let page = shown(&told);
+        assert!(page.starts_with("<details><summary>Settings of pg: 1 setting changed (b 2)</summary>"), "{page}");
+        let at = |text: &str| page.find(text).unwrap();
+        assert!(at("<td>b</td>") < at("<td>a</td>") && at("<td>a</td>") < at("<td>c</td>"), "{page}");
+        assert!(page.contains("&lt;3&gt;"), "{page}");
+        let unknown = SettingsResult { unknown: Some("no answer".into()), ..SettingsResult::default() };
+        assert_eq!(shown(&unknown), r#"<p class="dim">Settings of pg: settings unknown: no answer</p>"#);
+    }
 }

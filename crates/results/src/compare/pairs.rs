@@ -17,6 +17,7 @@ use crate::comparability::{
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
 use crate::human::bytes;
+use crate::own_settings::setting_differences;
 use crate::series::{Series, over_runs, ratio_of};
 use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
@@ -139,6 +140,8 @@ fn compare_configurations(
     let told = |what: &str, found: Vec<String>| (!found.is_empty()).then(|| format!("{what}: {}", found.join("; ")));
     notes.extend(told("indexes differ", index_differences(&collections(a), &collections(b))));
     notes.extend(tls_difference(&trials_a, &trials_b));
+    // Those that have them need not be complete.
+    notes.extend(told("settings differ", setting_differences(&a.runs[0].trials, &b.runs[0].trials)));
     notes.extend(told("queries were answered in another way", query_plan_differences(&trials_a, &trials_b)));
     notes.extend(told("the client was not the same", client_differences(&trials_a, &trials_b)));
     notes.extend(searched(&trials_a, &trials_b));

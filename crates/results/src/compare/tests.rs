@@ -223,6 +223,20 @@ fn money_of_two_currencies_is_not_compared_and_of_two_sheets_is_told() {
 }
 
 #[test]
+fn settings_of_the_same_kind_of_store_that_differ_are_told() {
+    let notes = |other: &str| {
+        let mut of = two(1.0);
+        for (source, value) in of.iter_mut().zip(["4MB", other]) {
+            let trial = &mut source.runs[0].run.trials[0];
+            trial.settings = Some(fixture::settings(None, &[("same", "1", None), ("work_mem", value, None)]));
+        }
+        compared(&of, &[]).unwrap().pairs.remove(0).notes
+    };
+    assert!(notes("64MB").contains(&"settings differ: work_mem 4MB → 64MB".to_owned()));
+    assert!(notes("4MB").iter().all(|note| !note.contains("settings")));
+}
+
+#[test]
 fn what_was_lost_is_told_of_trials_that_are_in_no_figure_too() {
     let mut of = two(1.0);
     of[1].runs[0].run.trials[1].failure = Some(Failure::default());

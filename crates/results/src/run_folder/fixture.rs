@@ -9,6 +9,7 @@ use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpKind, Read
 use super::gather::gather_phase;
 use super::model::{CollectionResult, FORMAT, RunInfo, RunResult, TrialResult};
 use super::phase::Percentiles;
+use super::settings::{SettingResult, SettingsResult};
 use crate::conclude::conclude;
 use crate::environment::Environment;
 
@@ -230,6 +231,15 @@ pub(crate) fn run_of(phases: &[PhaseRecord]) -> RunResult {
         cost: None,
         checks: Vec::new(),
     }
+}
+
+/// What a store says of its settings: the memory for documents, and of each setting its name, its value and whether it
+/// was changed.
+pub(crate) fn settings(memory_bytes: Option<u64>, all: &[(&str, &str, Option<bool>)]) -> SettingsResult {
+    let of = |(name, value, changed): &(&str, &str, Option<bool>)| {
+        ((*name).to_owned(), SettingResult { value: (*value).to_owned(), changed: *changed })
+    };
+    SettingsResult { all: all.iter().map(of).collect(), memory_bytes, unknown: None }
 }
 
 /// Makes a trial `factor` times as fast.

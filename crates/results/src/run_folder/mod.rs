@@ -26,6 +26,7 @@ mod redact;
 mod resources;
 mod search;
 mod secrets;
+mod settings;
 mod store_figures;
 mod tables;
 
@@ -60,6 +61,7 @@ pub use resources::{
 };
 pub use search::{ProbeReason, ProbeResult, SearchResult};
 pub use secrets::Secrets;
+pub use settings::{SettingResult, SettingsResult};
 pub use tables::{Column, FigureRow, Table, lines_of, rows_of};
 
 /// The JSON Schema of `run.json`.

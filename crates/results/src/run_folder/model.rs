@@ -23,6 +23,7 @@ use super::generators::PartsResult;
 use super::indexes::IndexResult;
 use super::phase::PhaseResult;
 use super::search::SearchResult;
+use super::settings::SettingsResult;
 
 /// The format that this version writes and reads.
 pub const FORMAT: &str = "storebench-run/3";
@@ -227,6 +228,9 @@ pub struct TrialResult {
     /// How long its server took from its start until the store answered, in ns, if the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_ready_ns: Option<u64>,
+    /// How the store says that it is set up, in the first trial of each configuration. Omitted if it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<SettingsResult>,
     /// What queries with `same_on` answered once the documents were loaded, in the first trial of each configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<QueryAnswers>,

@@ -127,6 +127,11 @@ impl<'a> Management<'a> {
         Ok(pools["implementationVersion"].as_str().unwrap_or("of unknown version").to_owned())
     }
 
+    /// What the cluster tells of the bucket.
+    pub(super) async fn bucket(&self) -> Result<Value, StoreError> {
+        self.ask(Method::GET, &format!("/pools/default/buckets/{}", self.settings.bucket)).await
+    }
+
     async fn samples(&self) -> Result<Value, StoreError> {
         let path = format!("/pools/default/buckets/{}/stats", self.settings.bucket);
         Ok(self.ask(Method::GET, &path).await?["op"].take())

@@ -45,6 +45,7 @@ mod probe;
 mod queries;
 mod session;
 mod settings;
+mod settings_reported;
 mod tasks;
 mod topology;
 mod views;
@@ -57,7 +58,7 @@ use serde_json::Value;
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
     Holdings, Layout, Op, OpError, OpKind, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _,
-    Stats, Store, StoreError, Support, prepare, remove,
+    Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
@@ -398,6 +399,10 @@ impl Store for CouchbaseStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         self.manage(async |management| management.stats().await)
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.manage(async |management| Ok(settings_reported::of(&management.bucket().await?)))
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -25,6 +25,7 @@ mod pages;
 mod rows;
 mod sample;
 mod server;
+mod settings_reported;
 mod site;
 mod store;
 mod study_queries;

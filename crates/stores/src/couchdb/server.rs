@@ -342,6 +342,17 @@ impl Server {
             .collect())
     }
 
+    /// The configuration of the server's node, by section and name. `None` if this user may not see it, or if the
+    /// server has none to show, as pouchdb-server.
+    pub(super) async fn configuration(&self) -> Result<Option<Value>, StoreError> {
+        let response = self.client.call(Method::GET, "/_node/_local/_config", None).await?;
+        match response.status {
+            200..=299 => Ok(Some(response.json())),
+            400..=405 => Ok(None),
+            _ => Err(self.unexpected("read its configuration", &response)),
+        }
+    }
+
     /// Compacts a database and these of its indexes, and waits until it has finished.
     pub(super) async fn compact(&self, database: &str, designs: &[String]) -> Result<(), StoreError> {
         let mut paths = vec!["_compact".to_owned()];

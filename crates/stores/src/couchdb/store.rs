@@ -6,14 +6,14 @@ use serde_json::Value;
 use storebench_engine::store::{
     Account, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
     Holdings, Layout, Op, OpKind, Owner, Prepare, ReadConsistency, Request, Runtime, SessionOptions, Site as _, Stats,
-    Store, StoreError, Support, prepare, remove,
+    Store, StoreError, StoreSettings, Support, prepare, remove,
 };
 use storebench_study::workload::{Body, Language};
 
 use super::dialect::{Collection, CouchDialect};
 use super::server::{Index, Server, Sizes, Welcome};
 use super::site::{Databases, database_of};
-use super::{SCHEME, pages, sample, study_queries};
+use super::{SCHEME, pages, sample, settings_reported, study_queries};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target};
 use crate::net::{self, Address, Control, Memo, settled};
@@ -389,6 +389,13 @@ impl Store for CouchStore {
                 stats.push((format!("{name}_changes_pending"), matching().map(|(_, left)| left).sum()));
             }
             Ok(stats)
+        })
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.control.block_on(async {
+            let told = self.server(PATIENCE).configuration().await?;
+            Ok(told.map(|told| settings_reported::of(&told)).unwrap_or_default())
         })
     }
 

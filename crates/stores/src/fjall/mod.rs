@@ -18,7 +18,7 @@ use storebench_engine::store::location::{IN_USE, io_text, path_of};
 use storebench_engine::store::ordered_map::{
     self, Change, Engine, InFolder, durabilities, operations_over, strong_reads,
 };
-use storebench_engine::store::{Capabilities, Durability, OpKind, Stats, StoreError};
+use storebench_engine::store::{Capabilities, Durability, OpKind, Stats, StoreError, StoreSettings};
 use storebench_study::units::ByteSize;
 
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -41,6 +41,13 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 /// The version of the linked crate. A test compares it with the lock file.
 const VERSION: &str = "3.1.13";
+
+/// The block cache that the crate makes unless told otherwise.
+const DEFAULT_CACHE_BYTES: u64 = 32 << 20;
+
+/// Options that the driver leaves as the crate has them, with their values in [`VERSION`].
+const LEFT: [(&str, &str); 3] =
+    [("data_block_size_policy", "4KiB"), ("max_journaling_size", "512MiB"), ("max_memtable_size", "64MiB")];
 
 type Opened = ordered_map::Opened<FjallDatabase>;
 
@@ -204,6 +211,21 @@ impl Engine for Fjall {
             ("l0_tables".to_owned(), keyspaces(opened).map(|k| k.l0_table_count()).sum::<usize>() as f64),
         ])
     }
+
+    fn own_settings(&self) -> StoreSettings {
+        let cache_bytes = self.cache.map_or(DEFAULT_CACHE_BYTES, ByteSize::bytes);
+        let mut settings = StoreSettings { memory_bytes: Some(cache_bytes), ..StoreSettings::default() };
+        settings.add("cache_size", ByteSize(cache_bytes).to_string(), Some(cache_bytes != DEFAULT_CACHE_BYTES));
+        // Of keyspaces that are created. Others keep what they were created with.
+        let compression = if self.compress { "lz4 from the third level on" } else { "none" };
+        settings.add("data_block_compression_policy", compression, Some(!self.compress));
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        settings.add("worker_threads", workers.to_string(), Some(false));
+        for (name, value) in LEFT {
+            settings.add(name, value, Some(false));
+        }
+        settings
+    }
 }
 
 impl InFolder for Fjall {
@@ -230,9 +252,35 @@ fn keyspaces(opened: &Opened) -> impl Iterator<Item = &Keyspace> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_version_told_is_the_version_linked() {
         let lock = include_str!("../../../../Cargo.lock");
-        assert!(lock.contains(&format!("name = \"fjall\"\nversion = \"{}\"", super::VERSION)));
+        assert!(lock.contains(&format!("name = \"fjall\"\nversion = \"{VERSION}\"")));
+    }
+
+    #[test]
+    fn the_cache_told_is_the_cache_made() {
+        for query in ["", "cache=8MiB"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("it");
+            std::fs::create_dir(&path).unwrap();
+            let fjall = engine(path.to_str().unwrap(), &mut Options::for_test(query)).unwrap();
+            let made = InFolder::open(&fjall).unwrap().0.cache_capacity();
+            assert_eq!(fjall.own_settings().memory_bytes, Some(made), "{query}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_url_are_told_as_changed() {
+        let told = |query: &'static str| {
+            let settings = engine("it", &mut Options::for_test(query)).unwrap().own_settings();
+            let changed = settings.all.into_iter().filter(|of| of.changed == Some(true));
+            changed.map(|of| format!("{} {}", of.name, of.value)).collect::<Vec<_>>()
+        };
+        assert!(told("").is_empty() && told("cache=32MiB&compression=lz4").is_empty());
+        let changed = ["cache_size 8MiB", "data_block_compression_policy none"];
+        assert_eq!(told("cache=8MiB&compression=none"), changed);
     }
 }

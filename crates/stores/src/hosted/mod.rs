@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use storebench_engine::store::{
     Account, AnyStore, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Explanation, Holdings,
     Layout, LocalFuture, Namespace, Owner, Prepare, Request, RowStream, Rows, Runtime, SameKeys, SessionOptions, Stats,
-    Store, StoreError,
+    Store, StoreError, StoreSettings,
 };
 
 use crate::connection::{Dialog, Link, again};

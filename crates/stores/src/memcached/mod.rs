@@ -30,13 +30,14 @@ mod namespace;
 mod request;
 mod session;
 mod settings;
+mod settings_reported;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
     Account, Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency,
-    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, Support, prepare, remove,
+    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
 };
 use storebench_study::workload::Body;
 
@@ -244,6 +245,13 @@ impl Store for MemcachedStore {
                 Some((ours.to_owned(), value))
             };
             Ok(FIGURES.into_iter().filter_map(figure).collect())
+        })
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.control.block_on(async {
+            let mut connection = self.reach().await?;
+            Ok(settings_reported::read(&connection.stats("settings").await?, &connection.stats("").await?))
         })
     }
 

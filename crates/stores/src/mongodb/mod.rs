@@ -51,6 +51,7 @@ mod namespace;
 mod node;
 mod patch;
 mod session;
+mod settings_reported;
 mod srv;
 mod stats;
 mod study_queries;
@@ -66,7 +67,7 @@ use ::bson::{Binary, Document, doc};
 use storebench_engine::store::{
     Acknowledged, Batch, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
     Explanation, Holdings, Layout, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, Runtime, SAMPLES_A_RANGE,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, evenly, prepare, remove,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -429,6 +430,10 @@ impl Store for MongoStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         self.with_control(async |control| stats::read(control).await)
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.with_control(async |control| settings_reported::read(control).await)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -50,6 +50,7 @@ mod login;
 mod query;
 mod range;
 mod session;
+mod settings_reported;
 mod setup;
 mod sql;
 mod study_queries;
@@ -62,7 +63,7 @@ use std::time::Duration;
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
     LocalFuture, Op, OpKind, Prepare, Request, RowStream, Rows, RowsKind, Runtime, SAMPLES_A_RANGE, SameKeys,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, Transactions, evenly, prepare, remove,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, Transactions, evenly, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -376,6 +377,10 @@ impl Store for PostgresStore {
             let rows = self.watch(|version| figures::statistics(version, &places)).await?;
             Ok(figures::read(&rows))
         })
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.call(async |server| settings_reported::ask(server).await)
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

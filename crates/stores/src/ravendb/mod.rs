@@ -39,6 +39,7 @@ mod prepare;
 mod range;
 mod sample;
 mod server;
+mod settings_reported;
 mod study_queries;
 mod target;
 
@@ -48,7 +49,8 @@ use std::time::Duration;
 use storebench_engine::store::{
     Account, Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
     Explanation, Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream,
-    Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, Support, remove,
+    Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support,
+    remove,
 };
 
 use crate::http::{Client, HttpSession};
@@ -321,6 +323,11 @@ impl Store for RavenStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         self.control.block_on(self.server.figures())
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        let told = self.control.block_on(self.server.configuration())?;
+        Ok(told.map(|told| settings_reported::of(&told)).unwrap_or_default())
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -261,6 +261,21 @@ impl Server {
         Ok(response.is_success().then(|| response.json()))
     }
 
+    /// The settings of the database and of its server. `None` if this client may not see them, or if the server is too
+    /// old to tell them.
+    pub(super) async fn configuration(&self) -> Result<Option<Value>, StoreError> {
+        let response = self.client.call(Method::GET, &self.path("/admin/configuration/settings"), None).await?;
+        if response.is_success() {
+            return Ok(Some(response.json()));
+        }
+        let told = response.json();
+        let unknown = told["Type"].as_str().is_some_and(|kind| kind.ends_with("RouteNotFoundException"));
+        if unknown || matches!(response.status, 400..=405) {
+            return Ok(None);
+        }
+        Err(store_error(&self.shown(), "tell its settings", &response.answer()))
+    }
+
     /// Statistics of the database, without those that this client may not see.
     pub(super) async fn figures(&self) -> Result<Stats, StoreError> {
         let Some(stats) = self.stats_if_there().await? else { return Ok(Stats::new()) };

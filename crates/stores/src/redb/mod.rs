@@ -20,7 +20,9 @@ use storebench_engine::store::location::{io_error, path_of};
 use storebench_engine::store::ordered_map::{
     self, Change, DatabasePlace, Engine, FoundDatabase, Taken, durabilities, operations_over, strong_reads,
 };
-use storebench_engine::store::{Capabilities, Durability, Isolation, OpKind, Stats, StoreError, Support, Transactions};
+use storebench_engine::store::{
+    Capabilities, Durability, Isolation, OpKind, Stats, StoreError, StoreSettings, Support, Transactions,
+};
 use storebench_study::units::ByteSize;
 
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -39,6 +41,9 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 /// The version of the linked crate. A test compares it with the lock file.
 const VERSION: &str = "4.5.0";
+
+/// The page cache that the crate makes unless told otherwise, in [`VERSION`].
+const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
 
 type Opened = ordered_map::Opened<RedbDatabase>;
 
@@ -205,6 +210,13 @@ impl Engine for Redb {
         stats.push(("tree_height".to_owned(), f64::from(height)));
         Ok(stats)
     }
+
+    fn own_settings(&self) -> StoreSettings {
+        let cache_bytes = self.cache.map_or(DEFAULT_CACHE_BYTES, ByteSize::bytes);
+        let mut settings = StoreSettings { memory_bytes: Some(cache_bytes), ..StoreSettings::default() };
+        settings.add("cache_size", ByteSize(cache_bytes).to_string(), Some(cache_bytes != DEFAULT_CACHE_BYTES));
+        settings
+    }
 }
 
 impl DatabasePlace for Redb {
@@ -242,9 +254,25 @@ impl DatabasePlace for Redb {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_version_told_is_the_version_linked() {
         let lock = include_str!("../../../../Cargo.lock");
-        assert!(lock.contains(&format!("name = \"redb\"\nversion = \"{}\"", super::VERSION)));
+        assert!(lock.contains(&format!("name = \"redb\"\nversion = \"{VERSION}\"")));
+    }
+
+    #[test]
+    fn the_cache_is_told() {
+        for (query, value, bytes, changed) in [
+            ("", "1GiB", 1 << 30, false),
+            ("cache=1GiB", "1GiB", 1 << 30, false),
+            ("cache=8MiB", "8MiB", 8 << 20, true),
+        ] {
+            let settings = engine("it", &mut Options::for_test(query)).unwrap().own_settings();
+            let mut expected = StoreSettings { memory_bytes: Some(bytes), ..StoreSettings::default() };
+            expected.add("cache_size", value, Some(changed));
+            assert_eq!(settings, expected, "{query}");
+        }
     }
 }

@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// The error of a command that was refused.
-    fn refusal(&self, command: &str, line: &str) -> StoreError {
+    pub(super) fn refusal(&self, command: &str, line: &str) -> StoreError {
         let host = &self.host;
         let shown: String = line.chars().take(200).collect();
         match line.split(' ').next().unwrap_or_default() {

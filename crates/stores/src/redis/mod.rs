@@ -52,6 +52,7 @@ mod sample;
 mod scripts;
 mod session;
 mod settings;
+mod settings_reported;
 mod stats;
 mod study_queries;
 mod transactions;
@@ -63,7 +64,7 @@ use std::time::Duration;
 use storebench_engine::store::{
     Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Isolation,
     Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime,
-    SessionOptions, Site as _, Stats, Store, StoreError, Support, Transactions, prepare, remove,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, Transactions, prepare, remove,
 };
 use storebench_study::workload::Language;
 
@@ -319,6 +320,10 @@ impl Store for RedisStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         self.control.block_on(async { stats::stats(&mut self.reach().await?).await })
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.control.block_on(async { settings_reported::ask(&mut self.reach().await?).await })
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -17,6 +17,7 @@ mod open;
 mod query;
 mod sample;
 mod session;
+mod settings_reported;
 mod sql;
 mod statements;
 mod study_queries;
@@ -33,8 +34,8 @@ use storebench_engine::store::ordered_map::{operations, strong_reads};
 use storebench_engine::store::{
     BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability, ErrorKind, Explanation,
     Holdings, Isolation, Layout, LocalFuture, Namespace, OpKind, Prepare, Request, RowStream, Rows, RowsKind,
-    SAMPLES_A_RANGE, SameKeys, SessionOptions, Stats, Store, StoreError, Support, Transactions, at_once, evenly,
-    prepare, remove,
+    SAMPLES_A_RANGE, SameKeys, SessionOptions, Stats, Store, StoreError, StoreSettings, Support, Transactions, at_once,
+    evenly, prepare, remove,
 };
 use storebench_study::units::ByteSize;
 use storebench_study::workload::Language;
@@ -128,10 +129,7 @@ impl SqliteStore {
             if ready.read_only { open::open_reading(&self.path)? } else { (open::open_writable(&self.path)?, None) };
         let timeout = options.map_or(PATIENCE, |o| o.timeout);
         connection.busy_timeout(timeout).map_err(failed)?;
-        if let Some(cache) = self.settings.cache {
-            // A negative value is in KiB.
-            connection.pragma_update(None, "cache_size", -((cache.bytes() / 1_024) as i64)).map_err(failed)?;
-        }
+        self.set_cache(&connection).map_err(failed)?;
         if let Some(options) = options.filter(|_| !ready.read_only) {
             if self.capabilities().guarantees(options.durability).is_none() {
                 return Err(StoreError::NotSupported(format!("SQLite cannot guarantee `{}`", options.durability)));
@@ -139,6 +137,13 @@ impl SqliteStore {
             session::set_durability(&connection, options.durability, ready.ours).map_err(failed)?;
         }
         Ok(SqliteSession::new(connection, &ready.collections, Arc::clone(&self.writer), timeout, still))
+    }
+
+    /// Gives a connection the page cache of a session.
+    fn set_cache(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Some(cache) = self.settings.cache else { return Ok(()) };
+        // A negative value is in KiB.
+        connection.pragma_update(None, "cache_size", -((cache.bytes() / 1_024) as i64))
     }
 
     /// Merges the log into the file and truncates it. Returns false if a session prevented that.
@@ -321,6 +326,17 @@ impl Store for SqliteStore {
             stats.push(("free_bytes".to_owned(), pragma("freelist_count")? * page));
         }
         Ok(stats)
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        let Some(ready) = self.ready() else { return Ok(StoreSettings::default()) };
+        let failed = |e: rusqlite::Error| store_error(&self.path, "read its settings", &e);
+        // Its pragmas are those of a session, but it changes nothing.
+        let (connection, still) = self.reader()?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        self.set_cache(&connection).map_err(failed)?;
+        let told = settings_reported::ask(&connection, still.is_some()).map_err(failed)?;
+        Ok(settings_reported::read(&told, (!ready.read_only).then_some(ready.ours)))
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

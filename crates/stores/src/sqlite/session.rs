@@ -53,12 +53,16 @@ pub(crate) struct SqliteSession {
 /// Sets what an acknowledged write survives.
 pub(super) fn set_durability(connection: &Connection, durability: Durability, ours: bool) -> rusqlite::Result<()> {
     let wal = connection.query_row("PRAGMA journal_mode", [], |row| Ok(row.get_ref(0)?.as_str() == Ok("wal")))?;
-    let level = match durability {
+    connection.execute_batch(&format!("PRAGMA synchronous = {}", synchronous(durability, wal, ours)))
+}
+
+/// What `synchronous` is set to for a durability level.
+pub(super) fn synchronous(durability: Durability, wal: bool, ours: bool) -> &'static str {
+    match durability {
         Durability::FSYNC => "FULL",
         _ if wal || !ours => "NORMAL",
         _ => "OFF",
-    };
-    connection.execute_batch(&format!("PRAGMA synchronous = {level}"))
+    }
 }
 
 impl SqliteSession {

@@ -334,6 +334,26 @@ fn documents_over_the_limit_are_refused_and_leave_what_was_there() {
     assert_eq!((reply.documents, reply.rejects.len(), reply.rejects[0].item), (2, 1, 1));
 }
 
+#[test]
+fn how_the_server_is_set_up_is_told() {
+    let server = large();
+    let told = open(&server.url).own_settings().unwrap();
+    assert_eq!(told.memory_bytes, Some(128 << 20));
+    for (name, value, changed) in [
+        ("maxbytes", "134217728", true),
+        ("item_size_max", "4194304", true),
+        ("num_threads", "4", false),
+        ("maxconns", "1024", false),
+        ("evictions", "on", false),
+        ("growth_factor", "1.25", false),
+        ("ext_path", "not set", false),
+    ] {
+        let found = told.all.iter().find(|of| of.name == name).map(|of| (of.value.as_str(), of.changed));
+        assert_eq!(found, Some((value, Some(changed))), "{name}");
+    }
+    assert!(told.all.iter().any(|of| of.name == "slab_automove"), "{told:?}");
+}
+
 fn batch<'a>(keys: impl IntoIterator<Item = &'a str>) -> BatchBuf {
     let mut batch = BatchBuf::new();
     keys.into_iter().for_each(|key| batch.push(key, b""));

@@ -332,6 +332,31 @@ fn two_nodes_acknowledge_only_while_there_are_two() {
     }
 }
 
+#[test]
+fn how_the_server_is_set_up_is_told() {
+    for name in ["redis", "valkey"] {
+        let server = Server::start(name);
+        let store = open(&server.url);
+        let told = store.own_settings().unwrap();
+        // The script that starts it switches snapshots off.
+        let changed = told.all.iter().filter(|of| of.changed == Some(true)).map(|of| of.name.as_str());
+        assert_eq!((changed.collect::<Vec<_>>(), told.memory_bytes), (vec!["save"], None), "{name}: {told:?}");
+        assert!(told.all.iter().any(|of| of.name == "appendonly" && of.value == "no"), "{name}: {told:?}");
+        let mut raw = Raw::open(server.port);
+        assert_eq!(raw.one(&["CONFIG", "SET", "maxmemory", "100mb"]), "OK");
+        let told = store.own_settings().unwrap();
+        let limit = told.all.iter().find(|of| of.name == "maxmemory").map(|of| (of.value.as_str(), of.changed));
+        assert_eq!((limit, told.memory_bytes), (Some(("104857600", Some(true))), Some(100 << 20)), "{name}");
+        // A user who may not run CONFIG, as with managed services.
+        assert_eq!(raw.one(&["ACL", "SETUSER", "guest", "on", ">hemlich", "~*", "&*", "+@all", "-config"]), "OK");
+        let told = open(&format!("redis://guest:hemlich@127.0.0.1:{}", server.port)).own_settings().unwrap();
+        let all: Vec<_> = told.all.iter().map(|of| (of.name.as_str(), of.value.as_str(), of.changed)).collect();
+        let expected =
+            [("aof_enabled", "0", None), ("maxmemory", "104857600", None), ("maxmemory_policy", "noeviction", None)];
+        assert_eq!((&all[..], told.memory_bytes), (&expected[..], Some(100 << 20)), "{name}");
+    }
+}
+
 fn prepared_again(url: &str, durability: Durability) -> Driven {
     let store = open(url);
     store.prepare(&layout(), Prepare::Keep).unwrap();

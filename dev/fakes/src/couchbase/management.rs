@@ -10,6 +10,9 @@ use super::fake::QueryService;
 use super::http::{Answer, Request, decoded};
 use super::{query, views};
 
+/// The memory of the bucket on each node, in bytes.
+const RAM_QUOTA: u64 = 256 << 20;
+
 /// Answers an authorized request.
 pub(super) async fn answer(request: &Request, shared: &Arc<Shared>) -> Answer {
     if request.path == "/query/service" {
@@ -62,6 +65,10 @@ fn bucket(method: &str, path: &[&str], body: &[u8], cluster: &mut Cluster) -> An
                     "storageBackend": "couchstore",
                     "replicaNumber": cluster.options.replicas,
                     "durabilityMinLevel": "none",
+                    "evictionPolicy": "valueOnly",
+                    "compressionMode": "passive",
+                    "maxTTL": 0,
+                    "quota": { "ram": RAM_QUOTA * cluster.nodes.len() as u64, "rawRAM": RAM_QUOTA },
                     "basicStats": { "itemCount": items, "diskUsed": 0, "memUsed": 0 },
                 }),
             )

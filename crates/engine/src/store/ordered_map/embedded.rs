@@ -9,7 +9,7 @@ use super::{Database, DatabasePlace, FoundDatabase, Opened, OrderedSession};
 use crate::store::location::guarded;
 use crate::store::{
     Capabilities, Description, Durability, Explanation, Holdings, Layout, Op, OpKind, Prepare, ReadConsistency,
-    Request, SessionOptions, Stats, Store, StoreError, Support, at_once, prepare, remove,
+    Request, SessionOptions, Stats, Store, StoreError, StoreSettings, Support, at_once, prepare, remove,
 };
 
 /// The store of an engine.
@@ -151,6 +151,10 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         self.engine.stats(self.opened().as_deref())
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        Ok(self.engine.own_settings())
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Database, Marker, Opened};
-use crate::store::{Capabilities, Holdings, Stats, StoreError};
+use crate::store::{Capabilities, Holdings, Stats, StoreError, StoreSettings};
 
 /// An engine that keeps its databases in files of this machine.
 #[allow(clippy::missing_errors_doc)]
@@ -57,6 +57,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The statistics that it reports.
     fn stats(&self, database: Option<&Opened<Self::Database>>) -> Result<Stats, StoreError>;
+
+    /// How it is set up, whether or not the database is open.
+    fn own_settings(&self) -> StoreSettings {
+        StoreSettings::default()
+    }
 }
 
 /// How databases are kept in the file system: found, taken, marked and removed.

@@ -30,6 +30,7 @@ mod python_bound;
 mod rate_not_sustained;
 mod search_unsure;
 mod send_delay;
+mod settings_differ;
 mod single_run;
 mod stolen_time;
 mod sync_costs_nothing;
@@ -52,6 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
     configurations_differ::WORK,
     configurations_differ::DURABILITY,
     configurations_differ::REPLICAS,
+    settings_differ::CHECK,
     noisy_rounds::CHECK,
     control_differs::CHECK,
     wide_intervals::CHECK,

@@ -5,7 +5,7 @@ use storebench_engine::ledger::guarantee_table;
 use super::{
     client_saturated as saturated, compressible_payload as payload, data_to_memory_differs, few_distinct_keys as keys,
     fits_in_memory, misses, noisy_rounds as rounds, not_steady, parallelism_not_reached as parallelism, parts_apart,
-    python_bound, rate_not_sustained, search_unsure, send_delay, stolen_time, sync_costs_nothing,
+    python_bound, rate_not_sustained, search_unsure, send_delay, settings_differ, stolen_time, sync_costs_nothing,
     too_few_connections as connections, too_short as short,
 };
 use crate::comparability::{COMPRESSION, COUNTED, MIX, OWN_FORM, PER_OPERATION};
@@ -87,6 +87,7 @@ fn figures() -> Vec<(&'static str, String)> {
         ("work-differs.per", percent(PER_OPERATION)),
         ("work-differs.ratio", COMPRESSION.to_string()),
         ("work-differs.form", percent(OWN_FORM)),
+        ("settings-differ.factor", settings_differ::FACTOR.to_string()),
     ]
 }
 

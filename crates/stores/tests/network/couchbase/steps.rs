@@ -107,3 +107,12 @@ fn a_bulk_write_waits_for_each_write_of_a_key_before_the_next() {
         assert_eq!(read.as_reply().body, Some(format!("{{\"n\":{}}}", 12 + k).as_bytes()));
     }
 }
+
+#[test]
+fn a_bucket_tells_how_it_is_set_up() {
+    let fake = three(1);
+    let told = prepared(&fake).own_settings().unwrap();
+    let of = |name: &str| told.all.iter().find(|of| of.name == name).map(|of| of.value.as_str());
+    assert_eq!((of("ramQuota"), of("replicaNumber")), (Some("256MiB"), Some("1")), "{told:?}");
+    assert_eq!((told.memory_bytes, of("uuid")), (Some(256 << 20), None));
+}

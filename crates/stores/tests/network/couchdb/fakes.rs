@@ -459,3 +459,19 @@ fn rows_whose_documents_are_gone_are_left_out_and_others_without_one_are_not() {
     *rows.lock().unwrap() = r#"{"id":"a","key":"a","value":{"rev":"1-a"}}"#;
     assert_eq!(ask.run(Op::Scan { start: "", end: None, limit: 5 }).unwrap_err().kind, ErrorKind::Failed);
 }
+
+#[test]
+fn settings_are_told_to_administrators_only() {
+    let told = |status, text: &'static str| {
+        let port = fake(move |line, _| match line {
+            "GET /_node/_local/_config" => answer(status, text),
+            _ => couchdb(line).unwrap(),
+        });
+        open(port).own_settings().map(|told| told.all.len())
+    };
+    assert_eq!(told(200, r#"{"couchdb":{"max_document_size":"8000000"},"admins":{"ann":"-x"}}"#).unwrap(), 1);
+    for status in [401, 403, 404] {
+        assert_eq!(told(status, r#"{"error":"unauthorized","reason":"You are not a server admin."}"#).unwrap(), 0);
+    }
+    assert!(told(500, "{}").is_err());
+}

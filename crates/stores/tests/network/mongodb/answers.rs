@@ -257,3 +257,23 @@ fn write_errors_without_a_count_are_told_in_the_servers_words() {
         assert!(reject.error.message.contains("no writes today"), "{reject:?}");
     }
 }
+
+#[test]
+fn what_a_server_does_not_tell_of_its_settings_is_left_out() {
+    let port = serve(|name, _| {
+        let cache = doc! { "cache": { "maximum bytes configured": 1_073_741_824_i64 } };
+        Reply::Answer(match name {
+            "getCmdLineOpts" => doc! { "ok": 0.0, "code": 13, "errmsg": "not authorized on admin" },
+            "getParameter" => doc! { "ok": 0.0, "code": 59, "errmsg": "no such command" },
+            "serverStatus" => doc! { "ok": 1.0, "storageEngine": { "name": "wiredTiger" }, "wiredTiger": cache },
+            _ => usual(name, &single()),
+        })
+    });
+    let told = open(&format!("mongodb://127.0.0.1:{port}/d")).own_settings().unwrap();
+    assert_eq!((told.all.len(), told.memory_bytes), (2, Some(1 << 30)), "{told:?}");
+    let port = serve(|name, _| match name {
+        "hello" | "buildInfo" => Reply::Answer(usual(name, &single())),
+        _ => Reply::Close,
+    });
+    assert!(open(&format!("mongodb://127.0.0.1:{port}/d")).own_settings().is_err(), "a lost connection is an error");
+}

@@ -121,6 +121,7 @@ fn a_standby_is_read_but_not_written() {
     let text = refusal(&*standby, &SessionOptions { consistency: ReadConsistency::Strong, ..options() });
     assert!(text.contains("stale-ok"), "{text}");
     assert!(!standby.stats().unwrap().is_empty());
+    assert!(standby.own_settings().unwrap().memory_bytes.is_some_and(|bytes| bytes > 0));
 }
 
 #[test]

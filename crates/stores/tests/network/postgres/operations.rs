@@ -105,6 +105,37 @@ fn plans_tell_an_index_from_a_whole_table() {
     store.compact().unwrap();
 }
 
+#[test]
+fn how_the_server_is_set_up_is_told() {
+    let options = ["--option", "shared_buffers=24MB", "--option", "vacuum_cost_limit=300"];
+    let server = Server::start_with("postgres", &options);
+    let store = storebench_stores::open(&server.url).unwrap();
+    sql(&server, "ALTER SYSTEM SET random_page_cost = 1.5");
+    sql(&server, "ALTER DATABASE storebench SET work_mem = '7MB'");
+    sql(&server, "SELECT pg_reload_conf()");
+    while sql(&server, "SHOW random_page_cost") != "1.5" {}
+    let told = store.own_settings().unwrap();
+    assert_eq!(told.memory_bytes, Some(24 << 20));
+    let of = |name: &str| told.all.iter().find(|of| of.name == name).map(|of| (of.value.as_str(), of.changed));
+    for (name, value, changed) in [
+        ("shared_buffers", "24MB", true),
+        ("vacuum_cost_limit", "300", true),
+        ("random_page_cost", "1.5", true),
+        ("work_mem", "7MB", true),
+        ("fsync", "on", false),
+        // `initdb` writes it, with the value that it has anyway.
+        ("max_wal_size", "1GB", false),
+        // The server has computed it.
+        ("wal_buffers", "768kB", false),
+    ] {
+        assert_eq!(of(name), Some((value, Some(changed))), "{name}");
+    }
+    for name in ["port", "listen_addresses", "data_directory", "lc_messages", "lock_timeout", "application_name"] {
+        assert_eq!(of(name), None, "{name}");
+    }
+    assert!(told.all.iter().all(|of| !of.value.contains('/')), "{told:?}");
+}
+
 /// Sessions write the same keys in bulk, in opposite orders. In the given order they would deadlock, and PostgreSQL
 /// would report an error (40P01).
 #[test]

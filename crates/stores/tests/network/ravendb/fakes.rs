@@ -389,3 +389,22 @@ fn garbage_is_never_taken_for_the_end_of_a_stream() {
     let pages = list(&*pretend_orders(0, |_| (200, "{\"Results\":[]}".to_owned())));
     assert!(matches!(&pages[..], [Ok(keys)] if keys.is_empty()), "{pages:?}");
 }
+
+#[test]
+fn a_server_that_does_not_tell_its_settings_is_no_error() {
+    let told = |status, text: &'static str| {
+        let port = pretend(move |line, _| match line {
+            "GET /databases/x/admin/configuration/settings" => (status, text.to_owned()),
+            _ => (500, String::new()),
+        });
+        let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
+        store.own_settings().map(|told| told.all.len())
+    };
+    let one = r#"{"Settings":[{"Metadata":{"Keys":["Query.RegexTimeoutInMs"],"DefaultValue":"100"}}]}"#;
+    assert_eq!(told(200, one).unwrap(), 1);
+    for status in [401, 403, 404] {
+        assert_eq!(told(status, "").unwrap(), 0, "{status}");
+    }
+    assert_eq!(told(500, r#"{"Type":"Raven.Client.Exceptions.Routing.RouteNotFoundException"}"#).unwrap(), 0);
+    assert!(told(500, "{}").is_err());
+}
