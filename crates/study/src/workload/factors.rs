@@ -503,7 +503,7 @@ operations = 10
     #[test]
     fn stores_that_replace_those_of_the_study_keep_the_values_of_their_servers() {
         let text = STUDY.replace("\"phases.load.batch\" = [1, 10]", "\"servers.postgres.cpus\" = [1, 2]")
-            + "\n[servers.postgres]\nstart = \"postgres -D data\"\nstop = \"pkill postgres\"\n";
+            + "\n[servers.postgres]\nrun = \"postgres -D data\"\n";
         let mut s = study(&text);
         s.stores = Stores::from_entries(&["pg=postgres://me@localhost/db".to_owned()]).unwrap();
         let configurations = s.configurations(&text, Path::new("study.toml"), &[]).unwrap();
