@@ -43,6 +43,9 @@ _storebench() {
             storebench,help)
                 cmd="storebench__subcmd__help"
                 ;;
+            storebench,history)
+                cmd="storebench__subcmd__history"
+                ;;
             storebench,host)
                 cmd="storebench__subcmd__host"
                 ;;
@@ -103,6 +106,9 @@ _storebench() {
             storebench__subcmd__help,help)
                 cmd="storebench__subcmd__help__subcmd__help"
                 ;;
+            storebench__subcmd__help,history)
+                cmd="storebench__subcmd__help__subcmd__history"
+                ;;
             storebench__subcmd__help,host)
                 cmd="storebench__subcmd__help__subcmd__host"
                 ;;
@@ -136,6 +142,39 @@ _storebench() {
             storebench__subcmd__help,verify)
                 cmd="storebench__subcmd__help__subcmd__verify"
                 ;;
+            storebench__subcmd__help__subcmd__history,add)
+                cmd="storebench__subcmd__help__subcmd__history__subcmd__add"
+                ;;
+            storebench__subcmd__help__subcmd__history,check)
+                cmd="storebench__subcmd__help__subcmd__history__subcmd__check"
+                ;;
+            storebench__subcmd__help__subcmd__history,show)
+                cmd="storebench__subcmd__help__subcmd__history__subcmd__show"
+                ;;
+            storebench__subcmd__history,add)
+                cmd="storebench__subcmd__history__subcmd__add"
+                ;;
+            storebench__subcmd__history,check)
+                cmd="storebench__subcmd__history__subcmd__check"
+                ;;
+            storebench__subcmd__history,help)
+                cmd="storebench__subcmd__history__subcmd__help"
+                ;;
+            storebench__subcmd__history,show)
+                cmd="storebench__subcmd__history__subcmd__show"
+                ;;
+            storebench__subcmd__history__subcmd__help,add)
+                cmd="storebench__subcmd__history__subcmd__help__subcmd__add"
+                ;;
+            storebench__subcmd__history__subcmd__help,check)
+                cmd="storebench__subcmd__history__subcmd__help__subcmd__check"
+                ;;
+            storebench__subcmd__history__subcmd__help,help)
+                cmd="storebench__subcmd__history__subcmd__help__subcmd__help"
+                ;;
+            storebench__subcmd__history__subcmd__help,show)
+                cmd="storebench__subcmd__history__subcmd__help__subcmd__show"
+                ;;
             *)
                 ;;
         esac
@@ -143,7 +182,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version init run bench merge compare report copy generate infer trace verify check plan stores studies conform doctor host completions help"
+            opts="-h -V --help --version init run bench merge compare history report copy generate infer trace verify check plan stores studies conform doctor host completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -685,7 +724,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__help)
-            opts="init run bench merge compare report copy generate infer trace verify check plan stores studies conform doctor host completions help"
+            opts="init run bench merge compare history report copy generate infer trace verify check plan stores studies conform doctor host completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -813,6 +852,62 @@ _storebench() {
         storebench__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__history)
+            opts="add show check"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__history__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__history__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__history__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -971,6 +1066,188 @@ _storebench() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history)
+            opts="-h --help add show check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__add)
+            opts="-h --commit --branch --history --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --commit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --branch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --history)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__check)
+            opts="-h --history --branch --figure --false-alarm-every --json --recent --undecided --junit --force --github --markdown --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --history)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --branch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --figure)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --false-alarm-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --undecided)
+                    COMPREPLY=($(compgen -W "fail pass" -- "${cur}"))
+                    return 0
+                    ;;
+                --junit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__help)
+            opts="add show check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__history__subcmd__show)
+            opts="-h --history --branch --figure --false-alarm-every --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --history)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --branch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --figure)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --false-alarm-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -115,7 +115,8 @@ fn bad_input_is_told_and_nothing_is_added() {
     assert!(!cli.path(".storebench").exists());
     // A folder that is no repository names no commit.
     let done = cli.command(&["history", "add", "night-0.json"]).env_remove("GITHUB_SHA").output().unwrap();
-    assert!(String::from_utf8(done.stderr).unwrap().starts_with("note: no commit is known"), "{done:?}");
+    let note = String::from_utf8(done.stderr).unwrap();
+    assert!(note.starts_with("note: no commit is known"), "{note}");
     assert!(cli.run("history add night-0.json").code(0).out.starts_with("is there already: "));
     let error = cli.run("history show --figure mixed.troughput").code(2).err;
     assert!(error.contains("did you mean `mixed.throughput`?"), "{error}");
