@@ -159,18 +159,18 @@ complete -c storebench -n "__fish_storebench_using_subcommand history; and not _
 complete -c storebench -n "__fish_storebench_using_subcommand history; and not __fish_seen_subcommand_from add show check help" -f -a "show" -d 'Show the lines of the history, and where they changed'
 complete -c storebench -n "__fish_storebench_using_subcommand history; and not __fish_seen_subcommand_from add show check help" -f -a "check" -d 'Exit with 1 if a figure became worse'
 complete -c storebench -n "__fish_storebench_using_subcommand history; and not __fish_seen_subcommand_from add show check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -l commit -d 'The commit that was measured [default: that of the CI job, or of the working directory]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -l branch -d 'The branch of the commit [default: that of the CI job, or of the working directory]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -l commit -d 'The commit that was measured [default: for one run of today, that of the CI job or of the working directory]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -l branch -d 'The branch of the commit [default: likewise]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -l history -d 'Folder of the history' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l history -d 'Folder of the history' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l branch -d 'Branch to look at [default: that of the newest run]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l branch -d 'Branch to look at [default: that of the CI job or of the working directory, or else that of the newest run]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l figure -d 'Figure to look at, [PHASE.][OP.]MEASURE; repeatable [default: the main one of each phase]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l false-alarm-every -d 'Allow one false alarm in so many runs without a change, over all lines together' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -l json -d 'Print one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l history -d 'Folder of the history' -r -F
-complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l branch -d 'Branch to look at [default: that of the newest run]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l branch -d 'Branch to look at [default: that of the CI job or of the working directory, or else that of the newest run]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l figure -d 'Figure to look at, [PHASE.][OP.]MEASURE; repeatable [default: the main one of each phase]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l false-alarm-every -d 'Allow one false alarm in so many runs without a change, over all lines together' -r
 complete -c storebench -n "__fish_storebench_using_subcommand history; and __fish_seen_subcommand_from check" -l recent -d 'Fail if one of so many last runs found a change for the worse' -r

@@ -20,6 +20,7 @@ pub mod human;
 mod in_flight;
 pub mod lines;
 pub mod merge;
+mod new_file;
 mod own_delay;
 mod own_settings;
 pub mod plan;

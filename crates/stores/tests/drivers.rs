@@ -183,15 +183,19 @@ fn wrong_urls_are_refused_with_what_would_be_right() {
 
 #[test]
 fn how_the_store_is_set_up_is_told() {
-    for (scheme, default_bytes) in [(Scheme::Sqlite, 2_000 << 10), (Scheme::Fjall, 32 << 20), (Scheme::Redb, 1 << 30)] {
-        for (query, bytes, changed) in [("", default_bytes, false), ("?cache=8MiB", 8 << 20, true)] {
+    for (scheme, default_bytes) in
+        [(Scheme::Sqlite, None), (Scheme::Fjall, Some(32 << 20)), (Scheme::Redb, Some(1 << 30))]
+    {
+        for (query, bytes, changed) in
+            [("", default_bytes, false), ("?cache=8MiB", default_bytes.and(Some(8 << 20)), true)]
+        {
             let folder = tempfile::tempdir().unwrap();
             let url = format!("{}{query}", scheme.url(&folder.path().join("store")));
             let store = storebench_stores::open(&url).unwrap();
             store.prepare(&layout("users"), Prepare::Fresh).unwrap();
             let before = snapshot(folder.path());
             let told = store.own_settings().unwrap();
-            assert_eq!(told.memory_bytes, Some(bytes), "{url}");
+            assert_eq!(told.memory_bytes, bytes, "{url}");
             let cache = told.all.iter().find(|of| of.name == "cache_size").unwrap();
             assert_eq!(cache.changed, Some(changed), "{url}: {told:?}");
             if scheme == Scheme::Sqlite {

@@ -12,7 +12,7 @@ Exit codes:
   0    nothing became worse
   1    check: a figure became worse
   2    invalid input: no history, a damaged entry, or a partial run
-  5    check: not enough runs to tell
+  5    check: not enough runs to tell, or the newest run has no value that counts
 
 Examples:
   storebench history add runs/nightly
@@ -34,7 +34,7 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryAction {
     Add(HistoryAddArgs),
-    Show(HistoryShowArgs),
+    Show(HistoryViewArgs),
     Check(HistoryCheckArgs),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct HistoryFolder {
 
 /// Add runs to the history
 ///
-/// Keeps their figures, machine and commit, but not their intervals and documents. A run that is there already is not
+/// Keeps their figures, machine and commit, but not their documents and what happened within them. A run that is there already is not
 /// added again. What a check found invalid is kept and marked, and is in no line.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct HistoryAddArgs {
@@ -56,11 +56,11 @@ pub(crate) struct HistoryAddArgs {
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// The commit that was measured [default: that of the CI job, or of the working directory]
+    /// The commit that was measured [default: for one run of today, that of the CI job or of the working directory]
     #[arg(long, value_name = "COMMIT")]
     pub(crate) commit: Option<String>,
 
-    /// The branch of the commit [default: that of the CI job, or of the working directory]
+    /// The branch of the commit [default: likewise]
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
 
@@ -68,13 +68,13 @@ pub(crate) struct HistoryAddArgs {
     pub(crate) folder: HistoryFolder,
 }
 
-/// What is looked at.
+/// Show the lines of the history, and where they changed
 #[derive(Debug, ClapArgs)]
 pub(crate) struct HistoryViewArgs {
     #[command(flatten)]
     pub(crate) folder: HistoryFolder,
 
-    /// Branch to look at [default: that of the newest run]
+    /// Branch to look at [default: that of the CI job or of the working directory, or else that of the newest run]
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
 
@@ -92,13 +92,6 @@ pub(crate) struct HistoryViewArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Show the lines of the history, and where they changed
-#[derive(Debug, ClapArgs)]
-pub(crate) struct HistoryShowArgs {
-    #[command(flatten)]
-    pub(crate) view: HistoryViewArgs,
 }
 
 /// Exit with 1 if a figure became worse

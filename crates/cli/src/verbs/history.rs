@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use storebench_results::history::{
     DEFAULT_RECENT, HistoryEntry, HistoryReport, HistoryRequest, add, history_annotations, history_answer,
@@ -19,14 +20,16 @@ use crate::progress::line;
 
 /// Variables in which CI systems name the commit, and the branch, of a job.
 const COMMITS: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILD_SOURCEVERSION"];
+/// For so long after a run, what is checked out is taken for what was measured.
+const FRESH: Duration = Duration::from_secs(24 * 3_600);
 const BRANCHES: [&str; 4] = ["GITHUB_REF_NAME", "CI_COMMIT_BRANCH", "GIT_BRANCH", "BUILD_SOURCEBRANCHNAME"];
 
 pub(crate) fn history(args: &HistoryArgs) -> Result<u8, Failure> {
     match &args.action {
         HistoryAction::Add(args) => add_runs(args),
-        HistoryAction::Show(args) => {
-            let report = report_of(&args.view, DEFAULT_RECENT)?;
-            print_json_or(args.view.json, &report, || history_text(&report, layout()))?;
+        HistoryAction::Show(view) => {
+            let report = report_of(view, DEFAULT_RECENT)?;
+            print_json_or(view.json, &report, || history_text(&report, layout()))?;
             Ok(exit::FINE)
         }
         HistoryAction::Check(args) => check(args),
@@ -34,17 +37,15 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8, Failure> {
 }
 
 fn add_runs(args: &HistoryAddArgs) -> Result<u8, Failure> {
-    let given = |value: &Option<String>, names: &[&str], ask: &[&str]| {
-        let of_job = || names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-        value.clone().or_else(of_job).or_else(|| of_git(ask))
-    };
-    let commit = given(&args.commit, &COMMITS, &["rev-parse", "HEAD"]);
-    // Without a branch, git names the commit itself HEAD.
-    let branch = given(&args.branch, &BRANCHES, &["rev-parse", "--abbrev-ref", "HEAD"]).filter(|name| name != "HEAD");
     // All of them are read before the first is added.
+    let runs =
+        args.runs.iter().map(|path| read_run(path)).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
+    // What is checked out now was not measured by runs of other days.
+    let fresh = matches!(&runs[..], [run] if run.run.ended_within(FRESH));
+    let commit = args.commit.clone().or_else(|| known(&COMMITS, &["rev-parse", "HEAD"]).filter(|_| fresh));
+    let branch = args.branch.clone().or_else(|| known_branch().filter(|_| fresh));
     let mut entries = Vec::new();
-    for path in &args.runs {
-        let run = read_run(path).map_err(Failure::bad_input)?;
+    for (path, run) in args.runs.iter().zip(&runs) {
         let unfinished = run.run.interrupted || run.run.ended.is_none();
         if unfinished {
             let path = path.display();
@@ -52,7 +53,7 @@ fn add_runs(args: &HistoryAddArgs) -> Result<u8, Failure> {
                 "{path}: the run did not end, so its figures are partial; run it again"
             )));
         }
-        entries.push(HistoryEntry::of(&run, commit.clone(), branch.clone()));
+        entries.push(HistoryEntry::of(run, commit.clone(), branch.clone()));
     }
     let mut out = String::new();
     for entry in &entries {
@@ -61,10 +62,24 @@ fn add_runs(args: &HistoryAddArgs) -> Result<u8, Failure> {
         out.push_str(&format!("{what}: {}\n", added.file.display()));
     }
     if commit.is_none() {
-        line("note: no commit is known, so a change will be named by the time of its run: give --commit");
+        line(
+            "note: no commit is known, so a change will be named by the time of its run: give --commit (it is looked up \
+             only for one run that ended within a day)",
+        );
     }
     print(&out)?;
     Ok(exit::FINE)
+}
+
+/// What the CI job says, or else git.
+fn known(names: &[&str], ask: &[&str]) -> Option<String> {
+    let of_job = names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    of_job.or_else(|| of_git(ask))
+}
+
+/// The branch of the CI job, or of the working directory. Without one, git names the commit itself HEAD.
+fn known_branch() -> Option<String> {
+    known(&BRANCHES, &["rev-parse", "--abbrev-ref", "HEAD"]).filter(|name| name != "HEAD")
 }
 
 /// What git says of the working directory. `None` without git, or outside of a repository.
@@ -76,9 +91,11 @@ fn of_git(arguments: &[&str]) -> Option<String> {
 
 fn report_of(view: &HistoryViewArgs, recent: u32) -> Result<HistoryReport, Failure> {
     let entries = read(&view.folder.folder).map_err(Failure::bad_input)?;
+    let here = || known_branch().filter(|name| entries.iter().any(|entry| entry.branch.as_ref() == Some(name)));
+    let branch = view.branch.clone().or_else(here);
     let request = HistoryRequest {
         entries: &entries,
-        branch: view.branch.as_deref(),
+        branch: branch.as_deref(),
         figures: &view.figures,
         false_alarm_every: view.false_alarm_every,
         recent,
@@ -109,10 +126,9 @@ fn check(args: &HistoryCheckArgs) -> Result<u8, Failure> {
         exit::UNDECIDED if args.undecided == Undecided::Pass => Ok(exit::FINE),
         exit::FINE => Ok(exit::FINE),
         code @ exit::UNDECIDED => {
-            let current = report.lines.iter().filter(|line| line.current);
-            let message = match current.map(|line| line.runs_missing).max() {
-                Some(missing) => format!("not decided: {} more needed", plural(missing.into(), "run")),
-                None => "not decided: the newest run has no figure that counts".to_owned(),
+            let message = match report.runs_missing() {
+                0 => "not decided: the newest run has no value of some figure that counts".to_owned(),
+                missing => format!("not decided: {} more needed", plural(missing.into(), "run")),
             };
             Err(Failure { code, message: message + "; --undecided pass lets such a check pass" })
         }

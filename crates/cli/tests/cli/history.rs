@@ -50,7 +50,7 @@ fn a_slowdown_fails_the_check_with_its_commit() {
     cli.run("history check --undecided pass").code(0);
     add(&cli, 5..34);
     let fine = cli.run("history check").code(0);
-    assert!(fine.out.starts_with("Nothing became worse in 34 runs"), "{}", fine.out);
+    assert!(fine.out.starts_with("No change for the worse was found by the last 10 of 34 runs."), "{}", fine.out);
     add(&cli, 34..40);
     let worse = cli.run("history check --junit lines.xml").code(1);
     let words = worse.words();

@@ -1,6 +1,5 @@
 //! Named baselines: copies of `run.json` in one folder each.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use storebench_study::workload::did_you_mean;
@@ -9,6 +8,7 @@ use super::error::{CompareError, list};
 use super::sides::{OneRun, Source, different};
 use crate::comparability::differences;
 use crate::human::plural;
+use crate::new_file::write_new;
 
 /// The longest name.
 const LONGEST_NAME: usize = 100;
@@ -92,15 +92,7 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
     }
     let path = free_name(&folder, &run.run.run.began);
     let failed = |source| CompareError::Write { path: path.clone(), source };
-    let put = || {
-        let bytes = std::fs::read(&run.file)?;
-        std::fs::create_dir_all(&folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-        file.write_all(&bytes)?;
-        file.as_file().sync_data()?;
-        file.persist_noclobber(&path).map_err(|e| e.error)
-    };
-    put().map_err(failed)?;
+    std::fs::read(&run.file).and_then(|bytes| write_new(&path, &bytes)).map_err(failed)?;
     // Only now: there is always a baseline.
     let kept = match keep {
         Keep::All => before.len(),

@@ -2,32 +2,17 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, Invalid};
+use super::model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, HistorySystem, Invalid};
 use crate::configurations::configurations_of;
 use crate::environment::{Environment, host_of};
-use crate::human::{bytes, plural};
+use crate::human::plural;
 use crate::validity::Severity;
 use crate::{ConfigurationResult, RunResult, TrialResult};
 
-/// Parts of a study that change nothing of what is done: what it is called, what was published, and what else is measured.
-/// Stores and values of factors are those of the configuration.
-const NOT_WORK: [&str; 15] = [
-    "title",
-    "question",
-    "repeats",
-    "control",
-    "seed",
-    "stores",
-    "replaced_stores",
-    "hosts",
-    "factors",
-    "design",
-    "database",
-    "data_to_memory",
-    "presets",
-    "published",
-    "flaws",
-];
+/// Parts of a study that say what is done. Stores and values of factors are those of the configuration.
+const WORK: [&str; 6] = ["collections", "phases", "limits", "search", "links", "database"];
+/// What of a server that the study starts is part of the work. How it is started is what one may want to see.
+const OF_A_SERVER: [&str; 3] = ["cpus", "memory", "namespace"];
 
 /// Percentiles that a history does not keep: nothing that so few operations decide shows a change.
 const NOT_KEPT: [&str; 2] = [".p99.99", ".max"];
@@ -54,7 +39,12 @@ impl HistoryEntry {
                 None => version.clone(),
             },
             machine: machine(&run.environment),
-            environment: run.environment.clone(),
+            system: HistorySystem {
+                kernel: run.environment.kernel.clone(),
+                os: run.environment.os.clone(),
+                governor: run.environment.governor.clone(),
+                clock_source: run.environment.clock_source.clone(),
+            },
             configurations: run.configurations.iter().filter(|of| !of.control).filter_map(of).collect(),
         }
     }
@@ -63,8 +53,10 @@ impl HistoryEntry {
 impl HistoryConfiguration {
     fn of(run: &RunResult, of: &ConfigurationResult, trial: &TrialResult) -> Self {
         let kept = |name: &str| !NOT_KEPT.iter().any(|end| name.ends_with(end));
-        let figures = of.figures.iter().filter(|(name, of)| kept(name) && of.figure.trials > 0 && !of.at_least);
-        let figure = |of: &crate::FigureOverTrials| [Some(of.figure.value), of.figure.low, of.figure.high];
+        let figure = |of: &crate::FigureOverTrials| match of.none_in.is_empty() && !of.at_least {
+            true => [Some(of.figure.value), of.figure.low, of.figure.high],
+            false => [None; 3],
+        };
         let elsewhere = !trial.embedded && trial.here != Some(true);
         Self {
             configuration: of.configuration.clone(),
@@ -72,7 +64,12 @@ impl HistoryConfiguration {
             host: host_of(&trial.url).filter(|_| elsewhere).map(str::to_owned),
             work: work(run, trial),
             invalid: invalid(run, of),
-            figures: figures.map(|(name, of)| (name.clone(), figure(of))).collect(),
+            figures: of
+                .figures
+                .iter()
+                .filter(|(name, _)| kept(name))
+                .map(|(name, of)| (name.clone(), figure(of)))
+                .collect(),
         }
     }
 }
@@ -92,30 +89,29 @@ fn invalid(run: &RunResult, of: &ConfigurationResult) -> Vec<Invalid> {
 
 /// A number for what a configuration was asked to do.
 fn work(run: &RunResult, trial: &TrialResult) -> String {
-    let mut study = run.run.study.clone();
-    if let Some(study) = study.as_object_mut() {
-        study.retain(|key, _| !NOT_WORK.contains(&key.as_str()));
-    }
+    let study = &run.run.study;
+    let servers = &study["servers"];
+    let server = [&trial.store, &trial.scheme].into_iter().find_map(|name| servers.get(name.as_str()));
     let options = trial.url.split_once('?').map(|(_, options)| options);
     let all = serde_json::json!([
-        study,
+        WORK.map(|part| &study[part]),
+        OF_A_SERVER.map(|part| server.map(|server| &server[part])),
         run.run.frozen,
         run.run.seed,
         run.run.scale,
         trial.values,
         trial.scheme,
-        options,
-        trial.database_kept
+        options
     ]);
     format!("{:016x}", xxh3_64(all.to_string().as_bytes()))
 }
 
-/// `AMD EPYC 7B13, 2 processors, 23.5 GiB`.
+/// `AMD EPYC 7B13, 2 processors, 24 GiB`. Firmware and kernel keep some of the memory for themselves, now more, now less,
+/// so the size is rounded up to an even number of GiB.
 fn machine(of: &Environment) -> String {
     let model = of.cpu_model.as_deref().unwrap_or("unknown processor");
     let memory = of.memory_limit_bytes.or(of.memory_bytes);
-    // What firmware and kernel keep for themselves differs from boot to boot.
-    let memory = memory.map(|size| bytes((size as f64 / 1e9).round() * 1e9));
+    let memory = memory.map(|size| format!("{} GiB", size.div_ceil(2 << 30) * 2));
     let processors = plural(of.cpus_available, "processor");
     [Some(model.to_owned()), Some(processors), memory].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

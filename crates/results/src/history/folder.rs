@@ -1,11 +1,11 @@
 //! A history as files: one for each run, in a folder for each month.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{HISTORY_FORMAT, HistoryEntry};
+use crate::new_file::write_new;
 
 /// Errors of a history. All of them are bad input.
 #[derive(Debug, thiserror::Error)]
@@ -63,17 +63,9 @@ pub fn add(folder: &Path, entry: &HistoryEntry) -> Result<Added, HistoryError> {
     if file.exists() {
         return Ok(Added { file, was_there: true });
     }
-    let failed = |source| HistoryError::Write { path: file.clone(), source };
-    let put = || {
-        let mut bytes = serde_json::to_vec(entry).map_err(std::io::Error::other)?;
-        bytes.push(b'\n');
-        std::fs::create_dir_all(&month)?;
-        let mut temporary = tempfile::NamedTempFile::new_in(&month)?;
-        temporary.write_all(&bytes)?;
-        temporary.as_file().sync_data()?;
-        temporary.persist_noclobber(&file).map_err(|e| e.error)
-    };
-    put().map_err(failed)?;
+    let text = serde_json::to_string(entry).map_err(std::io::Error::other);
+    let put = text.and_then(|text| write_new(&file, (text + "\n").as_bytes()));
+    put.map_err(|source| HistoryError::Write { path: file.clone(), source })?;
     Ok(Added { file, was_there: false })
 }
 

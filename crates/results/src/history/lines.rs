@@ -11,7 +11,7 @@ pub(super) struct Line<'a> {
     pub(super) of: LineOf<'a>,
     pub(super) measure: Measure,
     pub(super) points: Vec<Point<'a>>,
-    /// Runs that have the configuration, and not the figure.
+    /// Runs without a value.
     pub(super) without: u32,
     /// Runs in which the figure is invalid.
     pub(super) invalid: u32,
@@ -66,6 +66,16 @@ pub(super) fn lines<'a>(entries: &[&'a HistoryEntry], wanted: &[String]) -> Vec<
     lines.into_values().collect()
 }
 
+impl Line<'_> {
+    /// Whether this run belongs to it, with or without a value.
+    pub(super) fn has(&self, entry: &HistoryEntry) -> bool {
+        let is_it = |of: &HistoryConfiguration| {
+            of.configuration == self.of.configuration && of.host.as_deref() == self.of.host && of.work == self.of.work
+        };
+        entry.machine == self.of.machine && entry.configurations.iter().any(is_it)
+    }
+}
+
 impl HistoryConfiguration {
     /// Whether a check found this figure invalid.
     fn is_invalid(&self, figure: &str) -> bool {
@@ -79,13 +89,7 @@ impl HistoryConfiguration {
 fn figures<'a>(of: &'a HistoryConfiguration, wanted: &[String]) -> Vec<(&'a str, Measure)> {
     let known = of.figures.keys().filter_map(|name| Some((name.as_str(), measure_of(name)?)));
     if !wanted.is_empty() {
-        let is_wanted = |name: &str, measure: Measure| {
-            let ends = |name: &str, end: &str| {
-                name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            };
-            wanted.iter().any(|path| ends(path, measure.name) && ends(name, path))
-        };
-        return known.filter(|(name, measure)| is_wanted(name, *measure)).collect();
+        return known.filter(|(name, _)| wanted.iter().any(|path| is_named(name, path))).collect();
     }
     let mut places: IndexMap<&str, IndexMap<&str, (&str, Measure)>> = IndexMap::new();
     for (name, measure) in known {
@@ -100,4 +104,11 @@ fn figures<'a>(of: &'a HistoryConfiguration, wanted: &[String]) -> Vec<(&'a str,
         ["rate-within-limits", "response.p99", rate, "throughput"].iter().find_map(|name| figures.get(*name).copied())
     };
     places.iter().filter(|(place, _)| !is_op(place)).filter_map(stands).collect()
+}
+
+/// Whether a path, `[PHASE.][OP.]MEASURE`, names a figure.
+pub(super) fn is_named(figure: &str, path: &str) -> bool {
+    let ends =
+        |name: &str, end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    measure_of(figure).is_some_and(|measure| ends(path, measure.name)) && ends(figure, path)
 }

@@ -3,8 +3,6 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::environment::Environment;
-
 /// The format of an entry.
 pub const HISTORY_FORMAT: &str = "storebench-history/1";
 
@@ -30,10 +28,24 @@ pub struct HistoryEntry {
     /// The machine of the client in words: processor, processors that it could use, memory. Runs on different machines are
     /// not compared.
     pub machine: String,
-    /// The machine of the client.
-    pub environment: Environment,
+    /// The system of the client, as far as it may explain a change.
+    pub system: HistorySystem,
     /// What was measured.
     pub configurations: Vec<HistoryConfiguration>,
+}
+
+/// The system of the client.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HistorySystem {
+    /// Kernel and its release.
+    pub kernel: String,
+    /// Operating system, as it names itself.
+    pub os: Option<String>,
+    /// Frequency governor of the first processor.
+    pub governor: Option<String>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
 }
 
 /// A configuration of a run in a history.
@@ -47,14 +59,16 @@ pub struct HistoryConfiguration {
     /// The host of the store, if it is another machine: runs on different ones are not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// A number for the work: the study with its overrides, seed, scale, what was found for the documents, and the options
-    /// in the store's URL. Runs in which it differs are not compared.
+    /// A number for the work: documents, phases, limits, search, links and kept databases of the study with its overrides,
+    /// seed, scale, what was found for the documents, the options in the store's URL, and what the study limits its server
+    /// to. Runs in which it differs are not compared.
     pub work: String,
     /// Why figures of it do not count. Empty if all of them do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<Invalid>,
     /// Its figures by name (`PHASE.OP.MEASURE`), without percentiles beyond p99.9: the value, and the lower and upper end
-    /// of its 95 % interval over the run's trials, which are null without one.
+    /// of its 95 % interval over the run's trials, which are null without one. The value is null if a trial has none:
+    /// nothing succeeded, too few operations for a percentile, or only a lower bound.
     pub figures: IndexMap<String, [Option<f64>; 3]>,
 }
 

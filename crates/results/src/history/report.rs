@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, Changes, FalseAlarms, LEAST_AFTER, LEAST_BEFORE, changes, clipped, detectable};
 use super::folder::HistoryError;
-use super::lines::{Line, Point, lines};
+use super::lines::{Line, Point, is_named, lines};
 use super::model::HistoryEntry;
 use crate::exit;
 use crate::figures::Better;
@@ -77,12 +77,14 @@ pub struct HistoryLine {
     pub host: Option<String>,
     /// The number of the work: runs in which it differs are other lines.
     pub work: String,
-    /// Whether the newest run is on it. Other lines ended: their machine, their study or their configuration is no longer
-    /// measured.
+    /// Whether the newest run belongs to it. Other lines ended: their machine, their study or their configuration is no
+    /// longer measured.
     pub current: bool,
+    /// Whether the newest run has a value of it that counts.
+    pub newest_counts: bool,
     /// Runs with the figure, oldest first.
     pub values: Vec<HistoryValue>,
-    /// Runs without it: too few operations for a percentile, or nothing succeeded.
+    /// Runs without it: nothing succeeded, too few operations for a percentile, or only a lower bound.
     pub without: u32,
     /// Runs in which a check found it invalid.
     pub invalid: u32,
@@ -90,8 +92,8 @@ pub struct HistoryLine {
     pub level: Option<Estimate>,
     /// How much one run differs from the mean of its time, as a share: the standard deviation. Null with too few runs.
     pub noise: Option<f64>,
-    /// The smallest change for the worse that 5 further runs would show in 9 of 10 cases, as a ratio. Null with too few
-    /// runs.
+    /// The smallest change for the worse that 5 further runs would show in 9 of 10 cases, as a ratio. Null if there are too
+    /// few runs for any.
     pub detectable: Option<f64>,
     /// How many more runs it takes until a change can be found. 0 if one can.
     pub runs_missing: u32,
@@ -187,7 +189,7 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
     };
     let found = lines(&entries, request.figures);
     for wanted in request.figures {
-        if !found.iter().any(|line| line.of.figure.ends_with(wanted.as_str())) {
+        if !found.iter().any(|line| is_named(line.of.figure, wanted)) {
             let mut there: Vec<&str> =
                 last.configurations.iter().flat_map(|of| of.figures.keys().map(String::as_str)).collect();
             there.sort_unstable();
@@ -197,8 +199,7 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
             return nothing(format!("--figure {wanted}: no run of the history has it; {hint}"));
         }
     }
-    let on = |line: &Line<'_>| line.points.last().is_some_and(|point| std::ptr::eq(point.entry, *last));
-    let current = found.iter().filter(|line| on(line)).count().max(1) as f64;
+    let current = found.iter().filter(|line| line.has(last)).count().max(1) as f64;
     let rate = 1.0 / (f64::from(request.false_alarm_every.max(1)) * current);
     Ok(HistoryReport {
         format: HISTORY_REPORT_FORMAT.to_owned(),
@@ -209,12 +210,12 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
         other_branches: (request.entries.len() - entries.len()) as u32,
         false_alarm_every: request.false_alarm_every,
         recent: request.recent,
-        lines: found.iter().map(|line| HistoryLine::of(line, on(line), rate)).collect(),
+        lines: found.iter().map(|line| HistoryLine::of(line, last, rate)).collect(),
     })
 }
 
 impl HistoryLine {
-    fn of(line: &Line<'_>, current: bool, rate: f64) -> Self {
+    fn of(line: &Line<'_>, newest: &HistoryEntry, rate: f64) -> Self {
         let logs: Vec<f64> = line.points.iter().map(|point| point.value.ln()).collect();
         let more = line.measure.better == Better::More;
         let (worse, better) = (rate * (1.0 - OF_THE_BETTER), rate * OF_THE_BETTER);
@@ -222,10 +223,10 @@ impl HistoryLine {
             if more { FalseAlarms { up: better, down: worse } } else { FalseAlarms { up: worse, down: better } };
         let found = changes(&logs, allowed);
         let since = found.changes.last().map_or(0, |change| change.at);
-        let level = mean_of_runs(&observed(&logs, since..logs.len())).map(|mean| mean.estimate(1));
+        let level = mean_of_runs(&observed(&logs, since..logs.len(), found.noise)).map(|mean| mean.estimate(1));
         let needed = since + LEAST_BEFORE + LEAST_AFTER;
         let noise = found.noise.filter(|_| logs.len() >= LEAST_BEFORE);
-        let step = noise.map(|noise| detectable(worse, (logs.len() - since) as f64) * noise);
+        let step = noise.and_then(|noise| Some(detectable(worse, (logs.len() - since) as f64)? * noise));
         Self {
             configuration: line.of.configuration.to_owned(),
             figure: line.of.figure.to_owned(),
@@ -234,7 +235,8 @@ impl HistoryLine {
             machine: line.of.machine.to_owned(),
             host: line.of.host.map(str::to_owned),
             work: line.of.work.to_owned(),
-            current,
+            current: line.has(newest),
+            newest_counts: line.points.last().is_some_and(|point| std::ptr::eq(point.entry, newest)),
             values: line.points.iter().map(HistoryValue::of).collect(),
             without: line.without,
             invalid: line.invalid,
@@ -242,7 +244,7 @@ impl HistoryLine {
             noise,
             detectable: step.map(|step| if more { (-step).exp() } else { step.exp() }),
             runs_missing: needed.saturating_sub(logs.len()) as u32,
-            changes: found.changes.iter().map(|change| HistoryChange::of(line, &logs, change)).collect(),
+            changes: found.changes.iter().map(|change| HistoryChange::of(line, &logs, change, found.noise)).collect(),
             taken_back: taken_back(line, &found),
         }
     }
@@ -252,19 +254,35 @@ impl HistoryLine {
         let alarm = move |change: &&HistoryChange| self.current && change.worse && change.runs_since_found < recent;
         self.changes.iter().filter(alarm)
     }
+
+    /// Whether it has too few runs for a change to be found, and had none before.
+    pub fn is_too_short(&self) -> bool {
+        self.current && self.runs_missing > 0 && self.changes.is_empty()
+    }
 }
 
 impl HistoryReport {
-    /// The exit code of `history check`: 1 if a figure became worse, 5 if no line has enough runs to tell.
+    /// The exit code of `history check`: 1 if a figure became worse; 5 if a line has too few runs to tell, or the newest
+    /// run has no value of it that counts.
     pub fn exit_code(&self) -> u8 {
         let mut current = self.lines.iter().filter(|line| line.current).peekable();
         if self.lines.iter().any(|line| line.alarms(self.recent).next().is_some()) {
             exit::SPOILED
-        } else if current.peek().is_none() || current.any(|line| line.runs_missing > 0 && line.changes.is_empty()) {
+        } else if current.peek().is_none() || current.any(|line| line.is_too_short() || !line.newest_counts) {
             exit::UNDECIDED
         } else {
             exit::FINE
         }
+    }
+
+    /// How many more runs it takes until a change can be found in each line. 0 if it can.
+    pub fn runs_missing(&self) -> u32 {
+        self.lines.iter().filter(|line| line.is_too_short()).map(|line| line.runs_missing).max().unwrap_or(0)
+    }
+
+    /// The lines of which the newest run has no value that counts.
+    pub fn without_newest(&self) -> impl Iterator<Item = &HistoryLine> {
+        self.lines.iter().filter(|line| line.current && !line.newest_counts)
     }
 }
 
@@ -279,13 +297,17 @@ fn taken_back(line: &Line<'_>, found: &Changes) -> Vec<HistoryTakenBack> {
 }
 
 /// Figures of runs, of which none counts as further from the others than changes are judged by.
-fn observed(logs: &[f64], runs: std::ops::Range<usize>) -> Vec<Observed> {
-    clipped(&logs[runs]).into_iter().map(|log| Observed::exactly(0, log.exp())).collect()
+fn observed(logs: &[f64], runs: std::ops::Range<usize>, noise: Option<f64>) -> Vec<Observed> {
+    clipped(&logs[runs], noise.unwrap_or(f64::INFINITY))
+        .into_iter()
+        .map(|log| Observed::exactly(0, log.exp()))
+        .collect()
 }
 
 impl HistoryChange {
-    fn of(line: &Line<'_>, logs: &[f64], change: &Change) -> Self {
-        let (before, after) = (observed(logs, change.before.clone()), observed(logs, change.after.clone()));
+    fn of(line: &Line<'_>, logs: &[f64], change: &Change, noise: Option<f64>) -> Self {
+        let (before, after) =
+            (observed(logs, change.before.clone(), noise), observed(logs, change.after.clone(), noise));
         let mean = |figures: &[Observed]| mean_of_runs(figures).map_or(f64::NAN, |mean| mean.estimate(1).value);
         let ratio = ratio_of_runs(&after, &before).map(|ratio| ratio.estimate(1));
         let ratio = ratio.unwrap_or(Estimate { value: mean(&after) / mean(&before), low: None, high: None, trials: 1 });
@@ -311,7 +333,7 @@ impl HistoryChange {
 
 /// What else differs between two runs.
 fn also_changed(a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
-    let (x, y) = (&a.entry.environment, &b.entry.environment);
+    let (x, y) = (&a.entry.system, &b.entry.system);
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     [
         ("store", a.version.to_owned(), b.version.to_owned()),

@@ -62,6 +62,7 @@ fn a_slowdown_is_named_with_its_commits_and_its_size() {
     let mut later = nights(60, 30, 0.85);
     let report = report_of(&later, &[]).unwrap();
     assert!(report.exit_code() == exit::FINE && report.lines[0].changes.len() == 1, "{report:?}");
+    insta::assert_snapshot!("long_ago", history_text(&report, Layout::plain()));
     // Nor does what became better.
     later.truncate(0);
     let better = report_of(&nights(60, 52, 1.2), &[]).unwrap();
@@ -94,7 +95,7 @@ fn few_runs_decide_nothing() {
 fn another_machine_study_or_branch_is_another_line() {
     let mut entries = nights(40, 40, 1.0);
     let machine = entries[0].machine.clone();
-    assert_eq!(machine, "EPYC 7B13, 2 processors, 23.3 GiB");
+    assert_eq!(machine, "EPYC 7B13, 2 processors, 24 GiB");
     for entry in &mut entries[20..30] {
         entry.machine = "another, 4 processors".to_owned();
     }
@@ -113,7 +114,12 @@ fn another_machine_study_or_branch_is_another_line() {
     let (one, mut other) = (night(0, 1.0), night(0, 1.0));
     other.run.study["title"] = "Other".into();
     other.run.study["stores"] = serde_json::json!(["redis://h"]);
+    other.run.study["servers"] = serde_json::json!({ "redis": { "run": "redis", "cpus": 1 } });
     assert_eq!(work(&one), work(&other));
+    let (mut limited, mut kept) = (other.clone(), other.clone());
+    limited.run.study["servers"] = serde_json::json!({ "sqlite": { "run": "x", "cpus": 1 } });
+    kept.run.study["database"] = "kept".into();
+    assert!(work(&limited) != work(&other) && work(&kept) != work(&other));
     other.run.study["phases"][0]["workers"] = 3.into();
     assert_ne!(work(&one), work(&other));
 }
@@ -142,9 +148,29 @@ fn what_a_check_found_invalid_is_left_out_and_counted() {
     let report = report_of(&entries, &[]).unwrap();
     let counts: Vec<(usize, u32)> = report.lines.iter().map(|line| (line.values.len(), line.invalid)).collect();
     assert_eq!(counts, [(29, 1), (28, 2), (29, 1)]);
-    // The newest run has no figure that counts.
     assert!(history_answer(&report).starts_with("The newest run has no figure that counts"), "{report:?}");
     assert_eq!(report.exit_code(), exit::UNDECIDED);
+}
+
+/// A line that its newest run does not continue is not fine, and what was found before is not forgotten.
+#[test]
+fn a_newest_run_without_a_value_decides_nothing() {
+    let mut entries = nights(30, 30, 1.0);
+    let without = |entries: &mut Vec<HistoryEntry>| {
+        let last = entries.last_mut().unwrap();
+        last.configurations[0].figures["steady.response.p99"] = [None; 3];
+    };
+    without(&mut entries);
+    let report = report_of(&entries, &[]).unwrap();
+    assert_eq!((report.exit_code(), report.lines.len(), report.lines[2].without), (exit::UNDECIDED, 3, 1));
+    let answer = history_answer(&report);
+    assert!(answer.contains("no value that counts of: sqlite steady.response.p99."), "{answer}");
+    let mut slower = nights(40, 34, 0.85);
+    without(&mut slower);
+    assert_eq!(report_of(&slower, &["steady.response.p99"]).unwrap().exit_code(), exit::SPOILED);
+    // A run of which nothing succeeded has no figures at all.
+    slower.last_mut().unwrap().configurations[0].figures.clear();
+    assert_eq!(report_of(&slower, &["steady.response.p99"]).unwrap().exit_code(), exit::SPOILED);
 }
 
 #[test]

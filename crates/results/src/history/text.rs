@@ -64,46 +64,52 @@ pub fn history_markdown(report: &HistoryReport) -> String {
 
 /// What the history answers: what became worse, or that nothing did and what would have been found.
 pub fn history_answer(report: &HistoryReport) -> String {
-    let worse: Vec<String> =
-        report.lines.iter().flat_map(|line| line.alarms(report.recent).map(|change| line.told(change))).collect();
-    let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current).collect();
-    let ready = || current.iter().filter(|line| line.runs_missing == 0 || !line.changes.is_empty());
+    let alarms = |line| HistoryLine::alarms(line, report.recent).map(move |change| line.told(change));
+    let worse: Vec<String> = report.lines.iter().flat_map(alarms).collect();
+    let rest = not_judged(report);
     match worse.as_slice() {
-        [one] => return format!("One figure became worse: {one}."),
-        [first, others @ ..] if !worse.is_empty() => {
-            return format!("{} figures became worse, the first of them: {first}.", others.len() + 1);
+        [one] => return format!("One figure became worse: {one}.{rest}"),
+        [first, others @ ..] => {
+            return format!("{} figures became worse, the first of them: {first}.{rest}", others.len() + 1);
         }
-        _ => {}
+        [] => {}
     }
-    if current.is_empty() {
+    let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current).collect();
+    if current.iter().all(|line| !line.newest_counts) {
         return "The newest run has no figure that counts: see what its checks say.".to_owned();
     }
-    if ready().count() == 0 {
-        let missing = current.iter().map(|line| line.runs_missing).min().unwrap_or(0);
+    if current.iter().all(|line| line.is_too_short()) {
         return format!(
-            "No change can be found yet: that takes {} more. How much runs differ by themselves is not known before.",
-            plural(missing.into(), "run")
+            "No change can be found yet: that takes {} more. Until then it is not known how much runs differ by themselves.",
+            plural(report.runs_missing().into(), "run")
         );
     }
-    let mut found: Vec<(f64, String)> = ready()
+    let mut found: Vec<(f64, String)> = current
+        .iter()
         .filter_map(|line| {
             let change = (line.detectable? - 1.0).abs();
             Some((change, format!("{} of {}", percent_of(change), line.name())))
         })
         .collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let missing = current.len() - ready().count();
-    let rest = match missing {
-        0 => String::new(),
-        n => format!(" Not enough runs yet: {}.", plural(n as u64, "line")),
+    let would = match listed(found.into_iter().map(|(_, text)| text)) {
+        none if none.is_empty() => String::new(),
+        all => format!(" Within 5 runs, 9 of 10 times, a change for the worse would be found if it is at least {all}."),
     };
-    let all = listed(found.into_iter().map(|(_, text)| text));
+    let recent = report.recent.min(report.runs);
     format!(
-        "Nothing became worse in {}: no change was found by the last {}. Within 5 runs, 9 of 10 times, a change for the \
-         worse would be found if it is at least {all}.{rest}",
-        plural(report.runs.into(), "run"),
-        plural(report.recent.min(report.runs).into(), "run"),
+        "No change for the worse was found by the last {recent} of {}.{would}{rest}",
+        plural(report.runs.into(), "run")
     )
+}
+
+/// Lines that are not judged, and why.
+fn not_judged(report: &HistoryReport) -> String {
+    let names = |lines: &mut dyn Iterator<Item = &HistoryLine>| listed(lines.map(HistoryLine::name));
+    let short = names(&mut report.lines.iter().filter(|line| line.is_too_short()));
+    let without = names(&mut report.without_newest());
+    let told = |what: &str, names: String| if names.is_empty() { names } else { format!(" {what}: {names}.") };
+    told("Not enough runs yet", short) + &told("The newest run has no value that counts of", without)
 }
 
 impl HistoryLine {
@@ -281,9 +287,12 @@ pub fn history_junit(report: &HistoryReport) -> String {
                 attribute(first),
                 attribute(&told.join("\n"))
             );
-        } else if line.runs_missing > 0 && line.changes.is_empty() {
+        } else if line.is_too_short() || !line.newest_counts {
             skipped += 1;
-            let why = format!("{} more needed", plural(line.runs_missing.into(), "run"));
+            let why = match line.newest_counts {
+                true => format!("{} more needed", plural(line.runs_missing.into(), "run")),
+                false => "the newest run has no value that counts".to_owned(),
+            };
             let _ = writeln!(cases, "{head}>\n    <skipped message=\"{}\"/>\n  </testcase>", attribute(&why));
         } else {
             let _ = writeln!(cases, "{head}/>");

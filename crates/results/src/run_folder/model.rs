@@ -76,6 +76,12 @@ impl RunResult {
 }
 
 impl RunInfo {
+    /// Whether it ended at most so long ago.
+    pub fn ended_within(&self, time: std::time::Duration) -> bool {
+        let ended = self.ended.as_deref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        ended.is_some_and(|ended| jiff::Timestamp::now().duration_since(ended).as_secs_f64() <= time.as_secs_f64())
+    }
+
     /// How long the run took from its begin to its end, in s. `None` if it has not ended, or was resumed after a break.
     pub fn took_s(&self) -> Option<f64> {
         let at = |text: &str| text.parse::<jiff::Timestamp>().ok();

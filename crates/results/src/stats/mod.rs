@@ -17,7 +17,7 @@ pub(crate) use interval::{
     CONFIDENCE, MOST_TRIALS, Observed, Uncertain, mean, mean_of_runs, mean_of_trials, paired_ratio, ratio_of_runs,
     share_of,
 };
-pub(crate) use outliers::outlying;
+pub(crate) use outliers::{median, outlying};
 pub use series::{Band, band};
 pub(crate) use steady::{CHANGE, STALLED, steadiness};
 pub use steady::{SeriesEvent, SeriesEventKind, Steadiness};

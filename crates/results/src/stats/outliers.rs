@@ -21,7 +21,8 @@ pub(crate) fn outlying(figures: &[f64]) -> Vec<(usize, f64)> {
     logs.iter().map(score).enumerate().filter(|(_, score)| score.abs() > OUTLYING).collect()
 }
 
-pub(super) fn median(values: &[f64]) -> f64 {
+/// The median. Not a number if there are no values.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

@@ -19,7 +19,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// The settings in what the cluster tells of a bucket. It does not say which of them were changed. The memory is what
-/// the bucket has on each node.
+/// the bucket has on all nodes.
 pub(super) fn of(bucket: &Value) -> StoreSettings {
     let mut settings = StoreSettings::default();
     for name in NAMES {
@@ -29,9 +29,10 @@ pub(super) fn of(bucket: &Value) -> StoreSettings {
             _ => {}
         }
     }
-    settings.memory_bytes = bucket["quota"]["rawRAM"].as_u64().filter(|bytes| *bytes > 0);
-    if let Some(bytes) = settings.memory_bytes {
-        settings.add("ramQuota", ByteSize(bytes).to_string(), None);
+    let quota = |name: &str| bucket["quota"][name].as_u64().filter(|bytes| *bytes > 0);
+    settings.memory_bytes = quota("ram");
+    if let Some(of_a_node) = quota("rawRAM") {
+        settings.add("ramQuota", ByteSize(of_a_node).to_string(), None);
     }
     settings
 }
@@ -43,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quota_of_a_node_is_the_memory() {
+    fn the_quota_of_all_nodes_is_the_memory() {
         let told = of(&json!({
             "name": "b", "uuid": "0a", "bucketType": "membase", "replicaNumber": 1, "threadsNumber": null,
             "quota": { "ram": 805_306_368, "rawRAM": 268_435_456 },
         }));
         let shown: Vec<String> = told.all.iter().map(|of| format!("{} {}", of.name, of.value)).collect();
         assert_eq!(shown, ["bucketType membase", "ramQuota 256MiB", "replicaNumber 1"]);
-        assert_eq!(told.memory_bytes, Some(256 << 20));
+        assert_eq!(told.memory_bytes, Some(768 << 20));
         assert_eq!(of(&json!("x")), StoreSettings::default());
     }
 }

@@ -8,21 +8,10 @@ use super::bson::{DOCUMENT, Members, Value};
 use super::control::{ControlConnection, PATIENCE};
 use super::decode;
 
-/// Options of the server that say where it listens, logs and keeps its files, and who may use it:
+/// Options of the server on which speed and durability depend; of `setParameter` those of [`PARAMETERS`]. Others say where
+/// it listens, logs and keeps its files, with whom it replicates, and who may use it:
 /// <https://www.mongodb.com/docs/manual/reference/configuration-options/>.
-const LEFT_OUT: [&str; 11] = [
-    "auditLog",
-    "cloud",
-    "config",
-    "ldap",
-    "net",
-    "processManagement",
-    "security",
-    "sharding.configDB",
-    "snmp",
-    "storage.dbPath",
-    "systemLog",
-];
+const OPTIONS: [&str; 2] = ["storage.", "replication.oplogSizeMB"];
 
 /// Options are not nested deeper. Protects this program's stack.
 const DEEPEST: u32 = 10;
@@ -69,16 +58,22 @@ fn add_options(reply: &[u8], settings: &mut StoreSettings) {
 
 /// Adds an option, or those within it.
 fn add_option(name: &str, value: Value<'_>, depth: u32, settings: &mut StoreSettings) {
-    if LEFT_OUT.contains(&name) || depth > DEEPEST {
+    if depth > DEEPEST {
         return;
     }
     if let Some(inner) = value.members().filter(|_| value.kind == DOCUMENT) {
         for (part, value) in inner.filter_map(Result::ok) {
             add_option(&format!("{name}.{part}"), value, depth + 1, settings);
         }
-    } else if let Some(text) = text(value).filter(|text| !is_place(name, text)) {
+    } else if let Some(text) = text(value).filter(|text| is_reported(name) && !is_place(name, text)) {
         settings.add(name, text, Some(true));
     }
+}
+
+/// Whether an option is one of those that are reported.
+fn is_reported(name: &str) -> bool {
+    let parameter = name.strip_prefix("setParameter.");
+    OPTIONS.iter().any(|option| name.starts_with(option)) || parameter.is_some_and(|name| PARAMETERS.contains(&name))
 }
 
 /// Whether an option is a path or a URL.

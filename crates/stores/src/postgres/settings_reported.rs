@@ -11,7 +11,7 @@ use super::login::Connected;
 /// `initdb` writes some settings into the configuration with the value that they have anyway. For the buffers that is
 /// 128 MB, which not every version calls their default.
 const SETTINGS: &str = "SELECT name, current_setting(name, true), \
-     source NOT IN ('default', 'override') AND coalesce(reset_val, '') <> coalesce(boot_val, '') \
+     source NOT IN ('default', 'override', 'environment variable') AND coalesce(reset_val, '') <> coalesce(boot_val, '') \
        AND (name, reset_val) <> ('shared_buffers', '16384'), \
      vartype = 'string', CASE name WHEN 'shared_buffers' THEN pg_size_bytes(current_setting(name)) END \
      FROM pg_settings WHERE source NOT IN ('client', 'session', 'interactive', 'test')";
@@ -62,7 +62,7 @@ const APART: &[&str] = &[
     "logging_collector",
     "password_encryption",
     "port",
-    "ssl_",
+    "ssl",
     "syslog_",
     "unix_socket_",
 ];

@@ -50,9 +50,12 @@ fn text(value: ValueRef<'_>) -> String {
 /// The settings of sessions. `ours` says whether the file holds no data of the user; `None` if sessions only read.
 /// Those that write set `synchronous` to what the study's durability needs.
 pub(super) fn read(told: &[Told], ours: Option<bool>) -> StoreSettings {
-    let mut settings = StoreSettings { memory_bytes: cache_bytes(told), ..StoreSettings::default() };
+    // Each session has a cache of its own, and the system keeps the file in memory as well, so no memory is told.
+    let mut settings = StoreSettings::default();
     for (name, value) in told {
         let shipped = PRAGMAS.iter().find(|(other, _)| other == name);
+        // The driver itself chooses WAL for a file of its own.
+        let shipped = shipped.filter(|_| *name != JOURNAL || value != "wal");
         settings.add(*name, shown(name, value), shipped.map(|(_, shipped)| value != shipped));
     }
     if let Some(ours) = ours {
@@ -65,15 +68,6 @@ pub(super) fn read(told: &[Told], ours: Option<bool>) -> StoreSettings {
 
 fn find<'t>(told: &'t [Told], name: &str) -> Option<&'t str> {
     told.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
-}
-
-/// The page cache of each session, in bytes.
-fn cache_bytes(told: &[Told]) -> Option<u64> {
-    let number = |name| find(told, name)?.parse::<i64>().ok();
-    let size = number(CACHE)?;
-    // A negative value is in KiB, and another one in pages.
-    let unit = if size < 0 { 1_024 } else { number(PAGE)?.unsigned_abs() };
-    Some(size.unsigned_abs().saturating_mul(unit))
 }
 
 /// A value in words, where SQLite has a number for it.
@@ -114,7 +108,6 @@ mod tests {
         let settings = read(&told, None);
         assert_eq!(told.len(), PRAGMAS.len());
         assert!(settings.all.iter().all(|of| of.changed == Some(false)), "{settings:?}");
-        assert_eq!(settings.memory_bytes, Some(2_000 << 10));
     }
 
     #[test]
@@ -130,7 +123,7 @@ mod tests {
             [
                 "auto_vacuum: incremental, Some(true)",
                 "cache_size: 100 pages for each session, Some(true)",
-                "journal_mode: wal, Some(true)",
+                "journal_mode: wal, None",
                 "locking_mode: normal, Some(false)",
                 "mmap_size: 0 bytes, Some(false)",
                 "page_size: 8192 bytes, Some(true)",
@@ -139,7 +132,6 @@ mod tests {
                 "wal_autocheckpoint: 7 pages, Some(true)",
             ]
         );
-        assert_eq!(settings.memory_bytes, Some(100 * 8_192));
     }
 
     #[test]
@@ -152,6 +144,5 @@ mod tests {
         assert_eq!(synchronous("delete", Some(true)).as_deref(), Some("FULL for fsync, OFF for os"));
         assert_eq!(synchronous("delete", Some(false)).as_deref(), Some("FULL for fsync, NORMAL for os"));
         assert_eq!(synchronous("wal", None), None);
-        assert_eq!(read(&told("wal"), None).memory_bytes, None);
     }
 }

@@ -3,9 +3,11 @@
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
+use crate::RunResult;
 use crate::human::{bytes, count, first_of, plural, some_of};
 use crate::own_settings::{MOST_NAMED, ReportedSettings, differing, reported_settings};
 use crate::validity::check::{Check, Configurations, Finding, Looks, Severity};
+use crate::validity::memory::documents_bytes;
 
 pub(super) const CHECK: Check =
     Check::new("settings-differ", "stores are set up differently", &[Looks::Configurations(look)]);
@@ -22,7 +24,11 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
     if stores.len() < 2 {
         return Vec::new();
     }
-    let mut found: Vec<Finding> = [memory(&stores), changed(&stores), varied(&stores)].into_iter().flatten().collect();
+    let mut found: Vec<Finding> =
+        [memory(&stores, documents(configurations.result)), changed(&stores), varied(&stores)]
+            .into_iter()
+            .flatten()
+            .collect();
     if found.is_empty() {
         let observed = format!("{}: no difference in what they report", plural(stores.len() as u64, "store"));
         found.push(finding(Severity::Pass, observed, ""));
@@ -32,8 +38,8 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
 
 fn finding(severity: Severity, observed: String, advice: &str) -> Finding {
     let threshold = format!(
-        "caution when stores of different kinds may use memory that differs by more than a factor of {FACTOR}, or when \
-         only one of them was changed from what it is shipped with; note when the settings of one kind of store differ"
+        "caution when stores of different kinds may use memory that differs by more than a factor of {FACTOR}, and the \
+         documents do not fit into the smaller one, or when only one of them was changed from what it is shipped with; note when the settings of one kind of store differ"
     );
     Finding::new(severity, observed, threshold, advice)
 }
@@ -46,13 +52,22 @@ fn compared(a: &ReportedSettings<'_>, b: &ReportedSettings<'_>) -> bool {
     a.kind != b.kind && a.values.into_iter().flatten().all(same)
 }
 
-/// Whether one store may keep more documents in memory than another.
-fn memory(stores: &[ReportedSettings<'_>]) -> Option<Finding> {
+/// The size of the documents of the trial that has the most.
+fn documents(result: &RunResult) -> f64 {
+    let of_trial = |trial| {
+        let of = |of: &crate::CollectionResult| documents_bytes(result, trial, &of.collection);
+        result.documents.iter().filter_map(of).sum::<f64>()
+    };
+    result.trials.iter().map(of_trial).fold(0.0, f64::max)
+}
+
+/// Whether one store may keep more documents in memory than another. What holds all of them needs no more.
+fn memory(stores: &[ReportedSettings<'_>], documents: f64) -> Option<Finding> {
     let memory = |of: &ReportedSettings<'_>| of.settings.memory_bytes.filter(|n| *n > 0).map(|n| n as f64);
     let times = |a: &ReportedSettings<'_>, b: &ReportedSettings<'_>| {
         let (x, y) = (memory(a)?, memory(b)?);
         let times = x.max(y) / x.min(y);
-        (compared(a, b) && times > FACTOR).then_some(times)
+        (compared(a, b) && times > FACTOR && documents > x.min(y)).then_some(times)
     };
     let most = |a: &ReportedSettings<'_>| stores.iter().filter_map(|b| times(a, b)).reduce(f64::max);
     let apart: Vec<(f64, String)> =
@@ -136,12 +151,14 @@ mod tests {
 
     #[test]
     fn memory_that_differs() {
-        assert_eq!(severity(&with_memory(100 * MIB, 125 * MIB)), PASS);
-        assert_eq!(severity(&with_memory(100 * MIB, 126 * MIB)), CAUTION);
-        let result = with_memory(11 << 30, 128 * MIB);
-        assert_eq!(observed(&result), ["one 11.0 GiB, other 128 MiB"]);
+        // The documents have 19.5 MiB.
+        assert_eq!(severity(&with_memory(8 * MIB, 10 * MIB)), PASS);
+        assert_eq!(severity(&with_memory(8 * MIB, 11 * MIB)), CAUTION);
+        assert_eq!(severity(&with_memory(20 * MIB, 11 << 30)), PASS, "both hold all of them");
+        let result = with_memory(11 << 30, 8 * MIB);
+        assert_eq!(observed(&result), ["one 11.0 GiB, other 8.00 MiB"]);
         assert!(all(&result, "settings-differ")[0].weight.is_some_and(|weight| weight > 80.0));
-        assert_eq!(severity(&with_memory(0, 126 * MIB)), PASS, "no limit is not known to be less");
+        assert_eq!(severity(&with_memory(0, 11 * MIB)), PASS, "no limit is not known to be less");
         let one = two(("postgres", settings(Some(MIB), &[])), ("mongodb", settings(None, &[("a", "1", None)])));
         assert_eq!(severity(&one), PASS);
     }

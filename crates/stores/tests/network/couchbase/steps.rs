@@ -114,5 +114,5 @@ fn a_bucket_tells_how_it_is_set_up() {
     let told = prepared(&fake).own_settings().unwrap();
     let of = |name: &str| told.all.iter().find(|of| of.name == name).map(|of| of.value.as_str());
     assert_eq!((of("ramQuota"), of("replicaNumber")), (Some("256MiB"), Some("1")), "{told:?}");
-    assert_eq!((told.memory_bytes, of("uuid")), (Some(256 << 20), None));
+    assert_eq!((told.memory_bytes, of("uuid")), (Some(768 << 20), None));
 }
