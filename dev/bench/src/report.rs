@@ -68,17 +68,14 @@ fn history(options: &Options) -> Result<Figure, Failure> {
     let mut ours = || {
         timed(&mut || {
             let mut command = Command::new(&program);
-            let ended = command.args(["history", "check", "--history"]).arg(lab.path()).stdout(Stdio::null()).status()?;
+            let ended =
+                command.args(["history", "check", "--history"]).arg(lab.path()).stdout(Stdio::null()).status()?;
             if ended.success() { Ok(()) } else { Err(format!("history ended with {ended}").into()) }
         })
         .map(|ms| [ms])
     };
-    let mut read = || {
-        timed(&mut || {
-            std::fs::read_dir(lab.path())?.try_for_each(|month| read_all(&month?.path()))
-        })
-        .map(|ms| [ms])
-    };
+    let mut read =
+        || timed(&mut || std::fs::read_dir(lab.path())?.try_for_each(|month| read_all(&month?.path()))).map(|ms| [ms]);
     let all = interleave::<1>(options.rounds, vec![&mut ours, &mut read])?;
     let [[ours], [read]] = &all[..] else { return Err("two sides give two results".into()) };
     Ok(Figure::new(TOPIC, format!("history of {nights} runs: read and checked"), Unit::Ms, ours.clone())

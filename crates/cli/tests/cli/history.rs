@@ -118,7 +118,7 @@ fn bad_input_is_told_and_nothing_is_added() {
     let note = String::from_utf8(done.stderr).unwrap();
     assert!(note.starts_with("note: no commit is known"), "{note}");
     assert!(cli.run("history add night-0.json").code(0).out.starts_with("is there already: "));
-    let error = cli.run("history show --figure mixed.troughput").code(2).err;
+    let error = cli.run("history show --figure mixed.throughputs").code(2).err;
     assert!(error.contains("did you mean `mixed.throughput`?"), "{error}");
     let month = cli.path(".storebench/history/2026-01");
     std::fs::write(month.join("x.json"), "{}").unwrap();

@@ -177,7 +177,7 @@ fn a_newest_run_without_a_value_decides_nothing() {
 fn figures_and_branches_that_are_not_there_are_named() {
     let entries = nights(2, 2, 1.0);
     let wrong = |result: Result<HistoryReport, HistoryError>| result.unwrap_err().to_string();
-    let error = wrong(report_of(&entries, &["mixed.troughput"]));
+    let error = wrong(report_of(&entries, &["mixed.throughputs"]));
     assert!(error.contains("did you mean `mixed.throughput`?"), "{error}");
     let request =
         HistoryRequest { entries: &entries, branch: Some("nightly"), figures: &[], false_alarm_every: 200, recent: 10 };
