@@ -354,8 +354,7 @@ mod tests {
         noise.iter().enumerate().map(|(nth, noise)| NOISE * noise + if nth < at { 0.0 } else { step.ln() }).collect()
     }
 
-    /// What [`threshold`] allows, over rates from one false alarm in a month to one in three years. With more years
-    /// of noise, 0.5 to 1.1 of it, up to one in 10,000 runs.
+    /// What [`threshold`] allows, over rates from one false alarm in a month to one in three years.
     #[test]
     fn false_alarms_are_as_rare_as_allowed() {
         for (every, years) in [(30.0, 40), (200.0, 100), (1_000.0, 150)] {
@@ -372,7 +371,7 @@ mod tests {
     }
 
     /// A slowdown by 5 % where runs differ by 3 % is 1.7 standard deviations of one run. With one false alarm in 200 runs,
-    /// no test that knew the mean and the spread beforehand could find more than 91 % within five runs.
+    /// none of the tests that were tried found more than 91 % within five runs, even with mean and spread known beforehand.
     #[test]
     fn a_slowdown_is_found_within_five_runs() {
         let mut found = 0;

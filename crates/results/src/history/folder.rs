@@ -57,7 +57,7 @@ pub struct Added {
 /// [`HistoryError::Write`]. Nothing is half-written then.
 pub fn add(folder: &Path, entry: &HistoryEntry) -> Result<Added, HistoryError> {
     let began: String = entry.began.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let month = folder.join(entry.began.get(..7).unwrap_or("0000-00"));
+    let month = folder.join(began.get(..7).unwrap_or("0000-00"));
     let same = serde_json::json!([entry.run, entry.began, entry.machine, entry.configurations]).to_string();
     let file = month.join(format!("{began}-{:08x}.json", xxh3_64(same.as_bytes()) as u32));
     if file.exists() {

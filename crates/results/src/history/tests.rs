@@ -198,6 +198,11 @@ fn a_folder_keeps_each_run_once_and_says_what_is_damaged() {
         let again = HistoryEntry { branch: Some("topic".to_owned()), ..entry.clone() };
         assert!(add(folder.path(), &again).unwrap().was_there);
     }
+    // A time that is none leads to no other folder.
+    let elsewhere = HistoryEntry { began: "../../../x".to_owned(), ..entries[0].clone() };
+    let strange = add(folder.path(), &elsewhere).unwrap().file;
+    assert!(strange.starts_with(folder.path().join("-------")), "{strange:?}");
+    std::fs::remove_file(strange).unwrap();
     std::fs::write(folder.path().join("README"), "notes of the team").unwrap();
     assert_eq!(read(folder.path()).unwrap(), entries);
     let file = folder.path().join("2026-01").join("2026-01-09T02-00-00Z-00000000.json");
