@@ -63,6 +63,20 @@ wheel: ## Build the Python package into dist/, and try it in a clean environment
 		--target-dir "$${CARGO_TARGET_DIR:-target}" --out dist
 	scripts/try-wheel.sh dist/*.whl
 
+# The architectures of a release.
+ARCHES ?= x86_64 aarch64
+
+.PHONY: dist
+dist: ## Build a release into dist/: tarballs, packages, wheels, images (an hour for each architecture)
+	servers/install dist-tools python-tools
+	rustup target add $(ARCHES:%=%-unknown-linux-gnu)
+	rm -rf dist
+	for arch in $(ARCHES); do scripts/dist/build.sh $$arch; done
+
+.PHONY: try-dist
+try-dist: ## Try what `make dist` built in new roots of Debian 12 and 11, which have no compiler; needs root
+	scripts/dist/try.sh
+
 .PHONY: fmt
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -6,6 +6,7 @@ from . import (
     bench_tools,
     chromium,
     couchbackup,
+    dist_tools,
     ferretdb,
     memcached,
     minidfs,
@@ -54,4 +55,8 @@ DATA = {
 BY_NAME_ONLY = {"minidfs", "spark"}
 
 # Installed only by name, and never started.
-TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}
+TOOLS = {
+    "bench-tools": bench_tools.install,
+    "couchbackup": couchbackup.install,
+    "dist-tools": dist_tools.install,
+}
