@@ -19,6 +19,7 @@ from . import (
     spark,
     ssh,
     vega_datasets,
+    workflow_tools,
 )
 
 # install() installs it into the cache; start(port, folder, options) returns its URL once it answers.
@@ -54,4 +55,8 @@ DATA = {
 BY_NAME_ONLY = {"minidfs", "spark"}
 
 # Installed only by name, and never started.
-TOOLS = {"bench-tools": bench_tools.install, "couchbackup": couchbackup.install}
+TOOLS = {
+    "bench-tools": bench_tools.install,
+    "couchbackup": couchbackup.install,
+    "workflow-tools": workflow_tools.install,
+}
