@@ -79,7 +79,7 @@ measure() {
         text=$("$storebench" run "$study" --quiet --out "$place" "${options[@]}" "${more[@]}") || code=$?
         echo "$text"
         summarize "Run $nth of $study" "$text"
-        # What is invalid (4) is marked in a history, and refused with its reasons by a comparison.
+        # What is invalid (4) is marked in a history, and refused with its reasons by a comparison. The step fails at its end.
         case $code in
             0) valid+=("$(echo "$place"/*/)") ;;
             4) echo "::warning title=Storebench::run $nth of $study is invalid: it does not measure the store" ;;
@@ -117,8 +117,8 @@ measure() {
         echo "junit=$out/history.xml" >> "${GITHUB_OUTPUT:-/dev/null}"
         codes+=("$code")
     fi
-    # The first one that is not 0; without a comparison or a history, that of the last run.
-    for code in "${codes[@]:-$code}"; do [[ $code -eq 0 ]] || exit "$code"; done
+    for code in "${codes[@]}"; do [[ $code -eq 0 ]] || exit "$code"; done
+    [[ ${#valid[@]} -eq ${#runs[@]} ]] || exit 4
 }
 
 case ${1:-} in
