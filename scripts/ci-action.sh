@@ -63,7 +63,7 @@ summarize() {
 
 measure() {
     local storebench=${STOREBENCH:-storebench} study=${INPUT_STUDY:?} out=${INPUT_OUT:-storebench-runs}
-    local undecided=${INPUT_UNDECIDED:-pass} options=() gates=() keep=() more line
+    local undecided=${INPUT_UNDECIDED:-pass} options=() gates=() keep=() baseline=() more line
     while read -r line; do options+=(--store "$line"); done < <(lines_of "${INPUT_STORES:-}")
     mapfile -t more < <(lines_of "${INPUT_ARGUMENTS:-}")
     while read -r line; do gates+=(--fail-on "$line"); done < <(lines_of "${INPUT_FAIL_ON:-}")
@@ -79,7 +79,7 @@ measure() {
         text=$("$storebench" run "$study" --quiet --out "$place" "${options[@]}" "${more[@]}") || code=$?
         echo "$text"
         summarize "Run $nth of $study" "$text"
-        # What is invalid (4) is marked in a history, and refused with its reasons by a comparison. The step fails at its end.
+        # An invalid run (4) is marked in a history, and refused by a comparison. The step fails at its end.
         case $code in
             0) valid+=("$(echo "$place"/*/)") ;;
             4) echo "::warning title=Storebench::run $nth of $study is invalid: it does not measure the store" ;;
@@ -91,12 +91,14 @@ measure() {
     all=$(IFS=, && echo "${runs[*]%/}")
     echo "runs=$all" >> "${GITHUB_OUTPUT:-/dev/null}"
 
-    local codes=()
-    if [[ -n ${INPUT_BASELINE:-} ]]; then
+    local codes=() folder=(--baselines "${INPUT_BASELINES:-.storebench/baselines}")
+    [[ -z ${INPUT_BASELINE:-} ]] || baseline=(--baseline "$INPUT_BASELINE" "${folder[@]}")
+    # Without a baseline, the configurations of the run are compared with its first one.
+    if [[ ${#baseline[@]} -gt 0 || ${#gates[@]} -gt 0 ]]; then
         [[ -z ${INPUT_MUST_DETECT:-} ]] || gates+=(--must-detect "$INPUT_MUST_DETECT")
         code=0
-        "$storebench" compare "$all" --baseline "$INPUT_BASELINE" --format markdown \
-            "${gates[@]}" --undecided "$undecided" > "$out/comparison.md" || code=$?
+        "$storebench" compare "$all" "${baseline[@]}" --format markdown "${gates[@]}" \
+            --undecided "$undecided" > "$out/comparison.md" || code=$?
         tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}" < "$out/comparison.md"
         echo "comparison=$out/comparison.md" >> "${GITHUB_OUTPUT:-/dev/null}"
         codes+=("$code")
@@ -105,7 +107,7 @@ measure() {
         [[ -z ${INPUT_KEEP_NEWEST:-} ]] || keep=(--keep-newest "$INPUT_KEEP_NEWEST")
         # Nothing can be compared with an invalid run.
         for place in "${valid[@]}"; do
-            "$storebench" compare "$place" --save-baseline "$INPUT_SAVE_BASELINE" "${keep[@]}"
+            "$storebench" compare "$place" --save-baseline "$INPUT_SAVE_BASELINE" "${folder[@]}" "${keep[@]}"
         done
     fi
     if [[ -n ${INPUT_HISTORY:-} ]]; then

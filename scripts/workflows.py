@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks that workflows do only what also runs outside GitHub.
 
-Each `run:` of a workflow is `make TARGET`, and the Makefile has the target; `${{ matrix.NAME }}` stands for each value of
-the list NAME. Each `run:` of action.yml is a script of this repository. Each action of others has a version or a commit.
+Each `run:` of a workflow is `make TARGET`, and the Makefile has the target; `${{ matrix.NAME }}` stands for each
+value of the list NAME. Each `run:` of action.yml is a script of this repository. Each action of others has a version or
+a commit.
 Without YAML, which Python cannot read: `run:` and lists are on one line each.
 """
 
