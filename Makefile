@@ -11,7 +11,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Build, then measure sqlite: and fjall: with a study and with real documents
@@ -25,11 +25,15 @@ check: tidy ## Format, clippy, documentation, licences
 	$(MAKE) embedded
 
 .PHONY: tidy
-tidy: ## Checks that need no compiler: format, licences, words, spelling, lock files, the report's script
+tidy: ## Checks that need no compiler: format, licences, words, spelling, workflows, scripts, lock files
 	$(CARGO) fmt --all --check
 	python3 scripts/licences.py
 	python3 scripts/words.py
 	"$$(servers/where python-tools)/bin/typos"
+	python3 scripts/workflows.py
+	"$$(servers/where workflow-tools)/actionlint" -shellcheck= -pyflakes=
+	LD_LIBRARY_PATH="$$(servers/where workflow-tools --libraries)" "$$(servers/where workflow-tools)/usr/bin/shellcheck" \
+		--severity warning $$(git ls-files '*.sh') .ci/run scripts/rustdoc-and-lints
 	# Separate workspaces have their own lock files, which must stay up to date with changes here.
 	for of in crates/hdfs dev/bench; do $(CARGO) update --quiet --workspace --locked --manifest-path $$of/Cargo.toml; done
 	REPORT_TOOLS="$$(servers/where report-tools)" node report/build.mjs --check
@@ -120,3 +124,33 @@ msrv: ## Check the workspace with the oldest Rust that Cargo.toml promises
 .PHONY: soak
 soak: drivers ## Run the tests that take too long for `make test`, and keep the results
 	scripts/soak.sh --workspace --locked
+
+# What the workflows in .github/workflows run, besides targets above.
+
+.PHONY: ci
+ci: ## What must pass before a change is merged: check and test in one build
+	.ci/run
+
+.PHONY: ci-setup
+ci-setup: ## As root on a clean Debian 12: install what these targets need
+	scripts/ci-setup.sh
+
+.PHONY: nightly
+nightly: ## Measure for some minutes, and compare with the history of the branch `history`
+	$(CARGO) build --release --locked -p storebench
+	scripts/nightly.sh measure "$${CARGO_TARGET_DIR:-target}/release/storebench"
+
+.PHONY: keep-history
+keep-history: ## Add what `make nightly` measured to the branch `history`
+	scripts/nightly.sh keep
+
+# The tag that is released: the one that a workflow runs for, or else that of the version in Cargo.toml.
+TAG ?= $(or $(GITHUB_REF_NAME),v$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml))
+
+.PHONY: release-notes
+release-notes: ## Print what CHANGELOG.md says of the version; fails if it is not ready for TAG
+	@scripts/release-notes.py "$(TAG)"
+
+.PHONY: publish
+publish: ## Publish dist/ as the release of TAG on GitHub
+	scripts/publish.sh "$(TAG)"

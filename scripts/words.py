@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 OLD = re.compile(
-    r"\barms?\b|\bArms?\b|slot_wait|slots_busy|\b[Ss]lip\b(?! of the pen)|\bcensored\b|\bregimes?\b|held_share"
+    r"(?<!24.04-)\barms?\b|\bArms?\b|slot_wait|slots_busy|\b[Ss]lip\b(?! of the pen)|\bcensored\b|\bregimes?\b|held_share"
     r"|noisy-blocks|schedule-slip|rate-not-held|limit-not-held|\bverdicts\b|\banew\b|\bin vain\b|\bended whole\b"
 )
 

@@ -20,6 +20,7 @@ from . import (
     spark,
     ssh,
     vega_datasets,
+    workflow_tools,
 )
 
 # install() installs it into the cache; start(port, folder, options) returns its URL once it answers.
@@ -59,4 +60,5 @@ TOOLS = {
     "bench-tools": bench_tools.install,
     "couchbackup": couchbackup.install,
     "dist-tools": dist_tools.install,
+    "workflow-tools": workflow_tools.install,
 }

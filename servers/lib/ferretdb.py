@@ -1,18 +1,12 @@
 """FerretDB 1.24.2 from its Go module: MongoDB's wire protocol over SQLite or PostgreSQL. Not MongoDB."""
 
 import argparse
-import json
-import os
 import struct
-import tempfile
-from pathlib import Path
 
-from . import cache, postgres, process
-from .fault import Fault
+from . import cache, go, postgres, process
 
 VERSION = "v1.24.2"
 MODULE = f"github.com/FerretDB/FerretDB@{VERSION}"
-# Go's hash of the module, whose go.sum has the hashes of its dependencies.
 SUM = "h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw="
 
 # The BSON document `{ping: 1, $db: "admin"}` in an OP_MSG. FerretDB asks its storage before it answers.
@@ -25,20 +19,11 @@ STORAGE = "storage"
 
 
 def install():
-    """The program `ferretdb`, which needs no libraries. The machine's Go builds it."""
+    """The program `ferretdb`."""
 
     def build(folder):
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ferretdb-build-") as own:
-            # Go's own caches would keep another 1 GB. Only a writable module can be given its version and be removed.
-            places = {"GOMODCACHE": f"{own}/modules", "GOCACHE": f"{own}/objects"}
-            environment = os.environ | places | {"GOFLAGS": "-modcacherw -buildvcs=false", "CGO_ENABLED": "0"}
-            downloaded = json.loads(cache.run(["go", "mod", "download", "-json", MODULE], env=environment, cwd=own))
-            if downloaded["Sum"] != SUM:
-                raise Fault(f"{MODULE} has the hash {downloaded['Sum']}, expected {SUM}")
-            source = Path(downloaded["Dir"])
-            (source / "build/version/version.txt").write_text(VERSION)
-            command = ["go", "build", "-trimpath", "-o", folder / "ferretdb", "./cmd/ferretdb"]
-            cache.run(command, env=environment, cwd=source)
+        prepare = lambda source: (source / "build/version/version.txt").write_text(VERSION)
+        go.build(MODULE, SUM, "./cmd/ferretdb", folder / "ferretdb", prepare)
 
     return cache.installed("ferretdb-1.24.2", build)
 
