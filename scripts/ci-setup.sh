@@ -5,5 +5,5 @@ set -euo pipefail
 
 apt-get update --quiet
 apt-get install --yes --quiet --no-install-recommends \
-    debootstrap gcc git iproute2 make nodejs npm openssl procps python3-pip python3-venv zstd
+    bc debootstrap gcc git iproute2 make nodejs npm openssl procps python3-pip python3-venv qemu-user-static rpm zstd
 rustup toolchain install stable --profile minimal --component clippy,rustfmt
