@@ -223,6 +223,26 @@ fn mongodb_s_own_types_go_from_one_existing_collection_to_another() {
     assert_eq!(found("copies"), Some(order));
 }
 
+/// Documents in the user's own collection of MongoDB get no expiry, also behind a decorator.
+#[test]
+fn documents_that_expire_do_not_go_into_a_collection_of_yours_in_mongodb() {
+    let (source, target) = (Server::start("redis"), Server::start("nx-27017"));
+    redis(source.port, &["SET", "book:ever", "{\"n\":1}"]);
+    redis(source.port, &["SET", "book:hour", "{\"n\":2}", "PX", "3600000"]);
+    let client = storebench_fakes::mongodb::Client::connect(&target.url).unwrap();
+    let cli = Cli::new();
+    for (name, url) in
+        [("plain", format!("{}/shop", target.url)), ("slow", format!("slow+{}/shop?latency=1ms", target.url))]
+    {
+        client.insert("shop", name, vec![doc! { "_id": "old" }]).unwrap();
+        let into = ["--from-collection", "book:", "--to-collection", name, "--into-existing", "--json"];
+        let done = cli.run_args(&[&["copy", &source.url, &url], &into[..]].concat());
+        let counts = (count(&report(&done), "written"), count(&report(&done), "rejected"));
+        assert_eq!((done.code, counts), (1, (1, 1)), "{name}: {done:?}");
+        assert_eq!(client.find("shop", name, doc! { "n": 2 }).unwrap(), Vec::<Document>::new(), "{name}");
+    }
+}
+
 /// If some keys are numbers and others texts, one type would be left out.
 #[test]
 fn mongodb_s_keys_that_cannot_be_copied_are_refused_by_type() {
