@@ -14,10 +14,10 @@ use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::exit;
 use storebench_results::human::{count, percent};
-use storebench_results::plan::{Plan, PlannedTrial};
+use storebench_results::plan::PlannedTrial;
 use storebench_results::validity::{PREPARE, exit_code};
 use storebench_results::{
-    CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
+    CollectionResult, FORMAT, FolderError, Identity, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
 };
 use storebench_study::workload::{Claim, FIRST_LOOK, Phase, Study};
 
@@ -245,8 +245,7 @@ fn run_with(
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
-    let identity = identity(&info(None), &plan);
-    let met = parts.meet(&identity, &mut journal);
+    let met = parts.meet(&Identity::of(&info(None), &plan), &mut journal);
     met.map_err(|source| LabError::Store { store: first.store_name.clone(), source })?;
     if plan.trials.len() > 1 {
         journal.note(plan.in_a_line());
@@ -384,24 +383,6 @@ pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result
     journal.hide(result);
     conclude(published, result);
     journal.keep(|folder| folder.write_result(result));
-}
-
-/// What the parts of a run have in common.
-fn identity(run: &RunInfo, plan: &Plan) -> String {
-    let RunInfo { study, overrides, seed, scale, storebench_version, storebench_commit, frozen, .. } = run;
-    let left_out = plan.left_out();
-    serde_json::json!([
-        study,
-        overrides,
-        seed,
-        scale,
-        storebench_version,
-        storebench_commit,
-        frozen,
-        plan.trials,
-        left_out
-    ])
-    .to_string()
 }
 
 fn run_info(
