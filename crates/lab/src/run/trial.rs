@@ -284,9 +284,9 @@ impl Session<'_> {
                 self.written.unsettled = self.written.unsettled.saturating_add(1);
                 self.copy(configuration, planned, position, copy, journal)?
             }
-            (ResolvedPhase::Operations(_), Some(search)) => {
+            (ResolvedPhase::Operations(plan), Some(search)) => {
                 let (search, found, partial) =
-                    self.search(configuration, planned, &result.trials[at], position, search, journal)?;
+                    self.search(configuration, planned, &result.trials[at], (position, plan), search, journal)?;
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
