@@ -82,6 +82,10 @@ impl Configuration {
         &self.request.study
     }
 
+    fn outline(&self) -> Outline<'_> {
+        Outline { request: &self.request, description: &self.description, phases: &self.plans }
+    }
+
     /// Where its data is, if that is known: of an embedded store, or of a server that the run starts.
     pub(super) fn data(&self) -> Vec<PathBuf> {
         match self.data_folder() {
@@ -197,8 +201,8 @@ fn run_with(
         ));
     }
     let configurations = looked_at(request)?;
-    let outlines = configurations.iter().map(|of| Outline { request: &of.request, description: &of.description });
-    let plan = plan_run(&request.study, &outlines.collect::<Vec<_>>());
+    let outlines: Vec<Outline<'_>> = configurations.iter().map(Configuration::outline).collect();
+    let plan = plan_run(&request.study, &outlines);
     let mut parts = Parts::of(request.part.as_ref(), &request.study, &configurations, plan.trials.len(), &stop)
         .map_err(LabError::BadInput)?;
     if request.remove_after && parts.are_several() {
