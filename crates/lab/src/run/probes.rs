@@ -14,7 +14,7 @@ use storebench_study::workload::{Limit, LimitPath, RateSearch, RateSpec};
 use super::before_and_after::settle;
 use super::measure::{Measured, settings_of};
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 use crate::search::{Search, Step};
 
 /// How far a probe counts for the result of a search: first whether it met the limits, then how long it lasted.
@@ -25,7 +25,7 @@ struct Standing {
     rate: f64,
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs a phase at one rate after another. Returns the search, and the phase at the highest rate that met the
     /// limits (at the first rate if none did).
     pub(super) fn search(

@@ -134,7 +134,7 @@ impl Configuration {
 }
 
 /// State shared by all trials.
-pub(super) struct Session<'a> {
+pub(super) struct RunState<'a> {
     pub(super) request: &'a RunRequest,
     pub(super) clock: RealClock,
     pub(super) stop: Arc<Stop>,
@@ -256,7 +256,7 @@ fn run_with(
     }
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
 
-    let mut session = Session {
+    let mut state = RunState {
         request,
         clock: RealClock::new(),
         stop: Arc::clone(&stop),
@@ -279,7 +279,7 @@ fn run_with(
         run: info(path.as_ref()),
         plan,
         environment,
-        documents: distinct(&configurations, &session.documents),
+        documents: distinct(&configurations, &state.documents),
         // The price sheet is present from the start; the figures follow with the trials.
         cost: request.prices.clone().map(CostResult::unmeasured),
         ..RunResult::default()
@@ -310,21 +310,21 @@ fn run_with(
         let last = !later
             .into_iter()
             .any(|t| configurations.iter().any(|a| a.runs(t) && a.location == configuration.location));
-        session.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
+        state.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
         if stop.asked() {
             result.run.interrupted = true;
         }
-        if let Some(why) = &session.parts.alone {
+        if let Some(why) = &state.parts.alone {
             journal.note(format!("no further trial: {why}"));
             break;
         }
     }
     if request.remove_after {
         for configuration in &configurations {
-            session.remove(configuration, &mut result, &mut journal);
+            state.remove(configuration, &mut result, &mut journal);
         }
     }
-    if request.resume.is_none() && !session.parts.are_several() && result.trials.iter().all(never_began) {
+    if request.resume.is_none() && !state.parts.are_several() && result.trials.iter().all(never_began) {
         journal.discard();
         return Err(LabError::never_began(&result));
     }

@@ -22,7 +22,7 @@ use super::ledgers::ledger_share;
 use super::measure::Measured;
 use super::observe::Journal;
 use super::own_settings::own_settings;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 use super::servers::Managed;
 use crate::environment::is_here;
 
@@ -35,7 +35,7 @@ fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
         && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.unfinished == 0)
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs a trial into `result`, which is written after every phase.
     pub(super) fn trial(
         &mut self,
