@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use storebench_engine::store::{OpKind, RowsKind};
 use storebench_results::{dated, redact_url};
 use storebench_transfer::{
-    Access, Begin, Expiry, KEY_FIELD, MergeBy, RetryPolicy, TheirExpiry, is_unfinished, name_of, settings_of,
+    Access, Begin, Expiry, KEY_FIELD, MergeBy, RetryPolicy, TheirExpiry, is_finished, is_unfinished, name_of,
+    settings_of,
 };
 
 use super::settings::Settings;
@@ -14,9 +15,6 @@ use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
 use crate::{processors, stores};
-
-/// The log of a copy that has finished.
-pub(super) const DONE: &str = "log.done.jsonl";
 
 /// What a copy is asked to do.
 pub(super) struct Plan {
@@ -119,7 +117,7 @@ impl Plan {
                 }
             }
             if let (false, Some(folder)) =
-                (self.repeatable, folders.iter().filter(is_this).find(|folder| folder.join(DONE).exists()))
+                (self.repeatable, folders.iter().filter(is_this).find(|folder| is_finished(folder)))
             {
                 return Err(Failure::bad_input(format!(
                     "the copy in {} has finished, and running it again would apply its records a second time; to do \
@@ -128,11 +126,10 @@ impl Plan {
                 )));
             }
         }
-        let begin = if given_up.is_some() { Begin::Restart } else { Begin::Fresh };
         let stem = format!("{}-{}", dated("copy"), self.id);
         let name = |more: u32| args.out.join(if more == 1 { stem.clone() } else { format!("{stem}-{more}") });
         let folder = (1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1));
-        Ok(Begun { folder, begin, given_up })
+        Ok(Begun { folder, begin: Begin::Fresh, given_up })
     }
 }
 

@@ -16,11 +16,11 @@ use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets};
 use storebench_transfer::{
     Begin, CopyOutcome, CopyReport, CopyRequest, FileLocation, Shape, Sink, Source, StoreCounts, StoreSink, abandon,
-    copy as copy_all, refuse_rejects, target_of,
+    copy as copy_all, finish, refuse_rejects, target_of,
 };
 
 use super::ended::Ended;
-use super::plan::{DONE, Plan};
+use super::plan::Plan;
 use super::source::{Read, source};
 use super::space::Target;
 use super::target::{file_options, sink, store_options};
@@ -240,7 +240,7 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
     std::fs::write(folder.join("copy.json"), text).map_err(failed)?;
     if !report.interrupted && report.splits_to_repeat == 0 {
-        std::fs::rename(folder.join("log.jsonl"), folder.join(DONE)).map_err(failed)?;
+        finish(folder).map_err(failed)?;
     }
     Ok(())
 }
