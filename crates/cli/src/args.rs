@@ -56,7 +56,7 @@ Exit codes:
   2    invalid input; nothing was started
   3    store unreachable, or failed before anything was written
   4    measurement invalid (see its checks) or cut short
-  5    a gate of compare could not be judged
+  5    undecided: a gate of compare, or history check
   130  interrupted; results so far are saved and marked partial";
 
 /// Where run folders are created.

@@ -3,20 +3,23 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use storebench_engine::store::AnyStore;
 use storebench_stores::is_scheme;
 use storebench_transfer::{FileLocation, Format, Packing};
 
 use crate::failure::Failure;
+use crate::stores;
 
 /// What an SQLite database begins with (<https://www.sqlite.org/fileformat.html>).
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// One end of a copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// A store's URL.
-    Store(String),
+    /// A store's URL, and its driver. Only the source and the sink of a copy make contact with it: before that, a driver
+    /// says what such a store can at best, and afterwards what this server can.
+    Store(String, Arc<dyn AnyStore>),
     /// A path, or a pattern of paths.
     Files(String),
     /// The URL of remote files.
@@ -29,7 +32,7 @@ impl Endpoint {
     /// Parses an argument, without accessing anything.
     ///
     /// # Errors
-    /// The URL scheme is unknown.
+    /// The URL scheme is unknown, or the URL of a store is invalid.
     pub(crate) fn of(text: &str) -> Result<Self, Failure> {
         if text == "-" {
             return Ok(Self::Standard);
@@ -38,7 +41,7 @@ impl Endpoint {
         let is = is_scheme;
         // A scheme can itself contain a plus, such as `mongodb+srv`.
         if is(names) || names.split('+').all(is) || names.split('+').next().is_some_and(is) {
-            return Ok(Self::Store(text.to_owned()));
+            return Ok(Self::Store(text.to_owned(), stores::open(text)?));
         }
         if FileLocation::is_url(text) {
             return Ok(Self::Remote(text.to_owned()));
@@ -57,7 +60,7 @@ impl Endpoint {
         match self {
             Self::Files(path) => Some(path.clone()),
             Self::Remote(url) => Some(FileLocation::shown(url)),
-            Self::Store(_) | Self::Standard => None,
+            Self::Store(..) | Self::Standard => None,
         }
     }
 
@@ -182,16 +185,17 @@ mod tests {
 
     #[test]
     fn stores_are_told_from_files() {
-        for url in ["sqlite:a.db", "memory:", "slow+sqlite:a.db?latency=1ms", "limit+slow+memory:"] {
-            assert_eq!(Endpoint::of(url).unwrap(), Endpoint::Store(url.into()));
+        let of = |text: &str| Endpoint::of(text).unwrap();
+        for url in ["sqlite:a.db", "memory:", "slow+sqlite:a.db?latency=1ms", "limit+slow+memory:?rate=9&latency=1ms"] {
+            assert!(matches!(of(url), Endpoint::Store(typed, _) if typed == url));
         }
         for path in ["a.jsonl", "/b/*.gz", "dir/a:b.jsonl", "out/"] {
-            assert_eq!(Endpoint::of(path).unwrap(), Endpoint::Files(path.into()));
+            assert!(matches!(of(path), Endpoint::Files(typed) if typed == path));
         }
         for url in ["s3://b/a.jsonl", "gs://b/x/*.gz", "az://c/", "hdfs://h:8020/x", "https://h/x.csv?page=1"] {
-            assert_eq!(Endpoint::of(url).unwrap(), Endpoint::Remote(url.into()));
+            assert!(matches!(of(url), Endpoint::Remote(typed) if typed == url));
         }
-        assert_eq!(Endpoint::of("-").unwrap(), Endpoint::Standard);
+        assert!(matches!(of("-"), Endpoint::Standard));
         assert!(Endpoint::of("ftp://h/x").is_err());
     }
 

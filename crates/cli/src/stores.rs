@@ -60,10 +60,13 @@ pub(crate) fn open(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
     storebench_stores::open(url).map_err(|error| Failure::of_store(url, &error))
 }
 
-/// Creates the driver of a store that is read. Refuses an embedded store that does not exist, instead of showing an
-/// empty one.
+/// Creates the driver of a store that is read.
 pub(crate) fn open_to_read(url: &str) -> Result<Arc<dyn AnyStore>, Failure> {
-    let store = open(url)?;
+    to_read(url, open(url)?)
+}
+
+/// Refuses to read an embedded store that does not exist, instead of showing an empty one.
+pub(crate) fn to_read(url: &str, store: Arc<dyn AnyStore>) -> Result<Arc<dyn AnyStore>, Failure> {
     match store.paths().first().map(|path| (path, path.try_exists())) {
         Some((path, Ok(false))) => Err(Failure::bad_input(format!(
             "{}: there is no such file or folder: {}; check the path",

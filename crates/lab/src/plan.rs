@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
-use storebench_engine::DEFAULT_LOAD_BATCH;
 use storebench_engine::store::Description;
+use storebench_engine::{PhasePlan, ResolvedPhase};
 use storebench_results::human::{count, digits, percent, rate};
 use storebench_results::plan::{Estimate, Plan, PlannedCollection, PlannedConfiguration, PlannedPhase, PlannedTrial};
 use storebench_results::redact;
 use storebench_study::mix64;
 use storebench_study::workload::{
-    Body, CopyDirection, DEFAULT_SAMPLE, Database, Language, Phase, RateSpec, Speed, Study, collection_of,
+    CopyDirection, DEFAULT_SAMPLE, Database, Language, Phase, RateSpec, Speed, Study, collection_of,
 };
 
 use crate::run::ConfigurationRequest;
@@ -35,6 +35,8 @@ pub struct Outline<'a> {
     pub request: &'a ConfigurationRequest,
     /// The description that the store gives of itself.
     pub description: &'a Description,
+    /// The phases of the request, resolved for the store.
+    pub phases: &'a [ResolvedPhase],
 }
 
 /// Plans a run without touching any store. Documents and phases are those of the first configuration. If other
@@ -48,16 +50,12 @@ pub fn plan_run(study: &Study, all: &[Outline<'_>]) -> Plan {
     // Phases and documents are told as the study has them, if some store runs all of it.
     let whole = configurations.iter().position(|of| of.request.left_out.is_empty()).unwrap_or(0);
     let (mut planned, mut first) = (Vec::with_capacity(configurations.len()), None);
-    for (position, Outline { request, description }) in configurations.iter().enumerate() {
+    for (position, Outline { request, description, phases }) in configurations.iter().enumerate() {
         let catalog = &request.documents.catalog;
         let planned_collections = || catalog.iter().map(|d| plan_collection(&request.study, d)).collect();
         let collections = known.entry(Arc::as_ptr(catalog)).or_insert_with(planned_collections).clone();
-        let phases: Vec<PlannedPhase> = request
-            .study
-            .phases
-            .iter()
-            .map(|p| of_trace(plan_phase(&request.study, p, &collections), p, request))
-            .collect();
+        let phases = request.study.phases.iter().zip(*phases);
+        let phases: Vec<PlannedPhase> = phases.map(|phase| plan_phase(request, phase, &collections)).collect();
         planned.push(PlannedConfiguration {
             configuration: request.name(),
             store: request.store_name.clone(),
@@ -141,13 +139,20 @@ fn plan_collection(study: &Study, documents: &Documents) -> PlannedCollection {
     }
 }
 
-fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -> PlannedPhase {
+fn plan_phase(
+    request: &ConfigurationRequest,
+    (phase, resolved): (&Phase, &ResolvedPhase),
+    collections: &[PlannedCollection],
+) -> PlannedPhase {
+    let study = &request.study;
+    let plan = resolved.operations().filter(|_| !phase.rests());
     let loaded = || collections.iter().filter(|c| phase.load.contains(&c.collection));
     let copied = phase.copied(study).and_then(|name| collections.iter().find(|c| c.collection == name));
     let (does, documents, bytes) = if let (Some(direction), Some(of)) = (phase.copy, copied) {
         (copies(phase, direction, &of.collection), Some(of.count), Some(of.total_bytes))
     } else if phase.loads() {
-        let batches: BTreeSet<u64> = loaded().map(|c| load_batch(study, phase, c)).collect();
+        let batches = plan.iter().flat_map(|plan| &plan.recipes).map(|recipe| u64::from(recipe.label.batch));
+        let batches: BTreeSet<u64> = batches.collect();
         let how = match (batches.first(), batches.last()) {
             (Some(1), Some(1)) => "one by one".to_owned(),
             (Some(1), Some(most)) => format!("in batches of {}, counters one by one", count(*most)),
@@ -190,12 +195,8 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         does,
         documents,
         bytes,
-        operations: if phase.loads() {
-            Some(sum(loaded().map(|c| c.count.div_ceil(load_batch(study, phase, c)))))
-        } else {
-            operations(phase)
-        },
-        duration_ns: phase.duration.map(|d| d.ns()),
+        operations: plan.and_then(|plan| plan.operations(&request.documents.catalog)),
+        duration_ns: plan.and_then(PhasePlan::duration_ns),
         searched: study.search.as_ref().is_some_and(|search| search.phase == phase.name),
         rate: phase.rate.as_ref().map(|r| match r {
             RateSpec::Constant(per_s) => format!("{}/s", rate(*per_s)),
@@ -210,23 +211,8 @@ fn plan_phase(study: &Study, phase: &Phase, collections: &[PlannedCollection]) -
         in_flight: phase.in_flight,
         pin_workers: phase.pin_workers,
         parts: phase.copy.map(|_| phase.copy_parts()),
-        popularity: phase.popularity.to_string(),
+        popularity: if phase.trace.is_some() { "as recorded".to_owned() } else { phase.popularity.to_string() },
     }
-}
-
-/// Adds what the trace of a phase says: how many operations, how long, on which keys.
-fn of_trace(planned: PlannedPhase, phase: &Phase, request: &ConfigurationRequest) -> PlannedPhase {
-    let Some(file) = &phase.trace else { return planned };
-    let same = request.study.collections.iter().find(|(_, collection)| collection.trace.as_ref() == Some(file));
-    let catalog = &request.documents.catalog;
-    let position = same.and_then(|(name, _)| catalog.find(name));
-    let Some(trace) = position.and_then(|position| catalog.get(position).trace()) else { return planned };
-    let duration_ns = match phase.speed.unwrap_or(Speed::Times(1.0)) {
-        Speed::Times(times) => Some((trace.span_ns() as f64 / times) as u64),
-        Speed::Max => None,
-    };
-    let popularity = "as recorded".to_owned();
-    PlannedPhase { operations: Some(trace.ops().len() as u64), duration_ns, popularity, ..planned }
 }
 
 /// Describes a copy in words.
@@ -261,23 +247,6 @@ fn files_bytes(configurations: &[Outline<'_>]) -> u64 {
         }
     }
     read.values().fold(written, |sum, bytes| sum.saturating_add(*bytes))
-}
-
-/// How many documents of a collection each request of a load holds. Counters begin with an increment each.
-fn load_batch(study: &Study, phase: &Phase, of: &PlannedCollection) -> u64 {
-    let counts = study.collections.get(&of.collection).is_some_and(|collection| collection.body == Body::Counter);
-    if counts { 1 } else { phase.batch.unwrap_or(DEFAULT_LOAD_BATCH).max(1).into() }
-}
-
-fn operations(phase: &Phase) -> Option<u64> {
-    if phase.copy.is_some() {
-        return None;
-    }
-    match (phase.operations, phase.duration, Rate::of(phase)) {
-        (Some(n), ..) => Some(n.0),
-        (None, Some(duration), Some(rate)) => Some(rate.expected(duration.ns()).round() as u64),
-        _ => None,
-    }
 }
 
 /// Rounds in order. Each holds every configuration once, shuffled by the seed (Fisher–Yates). A single round keeps the
@@ -424,6 +393,7 @@ fn estimate(study: &Study, collections: &[PlannedCollection], phases: &[PlannedP
 mod tests {
     use std::path::Path;
 
+    use storebench_engine::Unsupported;
     use storebench_engine::store::{AnyStore, MemoryStore};
 
     use super::*;
@@ -458,12 +428,14 @@ popularity = "zipf:0.99"
         let at = |scheme: &'static str| Description { scheme, url: format!("{scheme}:x"), version: "1".into() };
         let names = ["a", "b", "c", "d"];
         let store = |name: &str| -> (String, Arc<dyn AnyStore>) { (name.to_owned(), Arc::new(MemoryStore::new())) };
-        let configurations = ConfigurationRequest::of_stores(&study, &compiled, 2.0, names.map(store));
+        let mut configurations = ConfigurationRequest::of_stores(&study, &compiled, 2.0, names.map(store));
+        let fitted = configurations.iter_mut().map(|request| request.fit(Unsupported::Refuse).unwrap());
+        let fitted: Vec<Vec<ResolvedPhase>> = fitted.collect();
         let described = names.map(at);
         let outlines: Vec<Outline<'_>> = configurations
             .iter()
-            .zip(&described)
-            .map(|(request, description)| Outline { request, description })
+            .zip(described.iter().zip(&fitted))
+            .map(|(request, (description, phases))| Outline { request, description, phases })
             .collect();
         plan_run(&study, &outlines)
     }

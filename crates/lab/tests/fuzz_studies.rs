@@ -302,7 +302,7 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
     let Ok(configurations) = study.configurations(text, file, overrides) else { return };
     let store: Arc<dyn AnyStore> = Arc::new(MemoryStore::new());
     let can = store.capabilities();
-    let mut requests = Vec::new();
+    let (mut requests, mut resolved) = (Vec::new(), Vec::new());
     for at in configurations.iter().take(4) {
         let mut study = at.study.clone();
         // Searched sizes and files take time; other tests cover them.
@@ -319,9 +319,10 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
         if text.contains("iB") && documents.catalog.iter().any(|of| of.longest_key_bytes() > 4_096) {
             return;
         }
-        for phase in &study.phases {
-            let _ = ResolvedPhase::of(&study, phase, &documents.catalog, &can).map_err(|error| error.to_string());
-        }
+        let resolve =
+            |phase| ResolvedPhase::of(&study, phase, &documents.catalog, &can).map_err(|error| error.to_string());
+        let Ok(phases) = study.phases.iter().map(resolve).collect::<Result<Vec<_>, _>>() else { return };
+        resolved.push(phases);
         requests.push(ConfigurationRequest {
             store_name: "memory".into(),
             store: Arc::clone(&store),
@@ -337,8 +338,9 @@ fn study_is_taken(study: &Study, text: &str, file: &Path, overrides: &[Override]
         });
     }
     let description = store.describe();
-    let outlines: Vec<Outline<'_>> =
-        requests.iter().map(|request| Outline { request, description: &description }).collect();
+    let outline = |(request, phases)| Outline { request, description: &description, phases };
+    let resolved: Vec<&[ResolvedPhase]> = resolved.iter().map(Vec::as_slice).collect();
+    let outlines: Vec<Outline<'_>> = requests.iter().zip(resolved).map(outline).collect();
     let trials = outlines.len().saturating_mul(study.repeats.most() as usize);
     if trials <= 10_000 {
         let plan = plan_run(study, &outlines);

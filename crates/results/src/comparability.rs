@@ -92,7 +92,7 @@ impl Difference {
 /// All differences between the trials of two configurations, phase by phase. Warm-ups, phases that ended early, and
 /// phases missing from a failed trial are left out: other checks report them. Empty if the two match.
 pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Difference> {
-    let (a, b) = (Configuration::of(a), Configuration::of(b));
+    let (a, b) = (ComparedTrials::of(a), ComparedTrials::of(b));
     let mut found = DifferenceList::default();
     found.documents(&a, &b);
     found.indexes(&a, &b);
@@ -122,7 +122,7 @@ pub(crate) fn differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<Differe
 /// The client settings in which two configurations differ, phase by phase. The work is the same, but the client's share
 /// in the figures is not.
 pub(crate) fn client_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
-    let (a, b) = (Configuration::of(a), Configuration::of(b));
+    let (a, b) = (ComparedTrials::of(a), ComparedTrials::of(b));
     let mut out = Vec::new();
     for (name, x) in &a.phases {
         let (Some(x), Some(y)) = (x.first(), b.phases.get(name).and_then(|y| y.first())) else { continue };
@@ -180,7 +180,7 @@ fn encrypts(url: &str) -> bool {
 
 /// The operations that the same kind of store answered by another plan: texts and numbers in a plan differ anyway.
 pub(crate) fn query_plan_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec<String> {
-    let (a, b) = (Configuration::of(a), Configuration::of(b));
+    let (a, b) = (ComparedTrials::of(a), ComparedTrials::of(b));
     if a.scheme() != b.scheme() {
         return Vec::new();
     }
@@ -250,7 +250,7 @@ fn settings<'a>(x: &'a PhaseResult, y: &'a PhaseResult) -> impl Iterator<Item = 
 }
 
 /// The trials of one configuration.
-struct Configuration<'a> {
+struct ComparedTrials<'a> {
     trials: &'a [&'a TrialResult],
     /// Completed phases of all trials, by name.
     phases: IndexMap<&'a str, Vec<&'a PhaseResult>>,
@@ -260,7 +260,7 @@ struct Configuration<'a> {
     kept: bool,
 }
 
-impl<'a> Configuration<'a> {
+impl<'a> ComparedTrials<'a> {
     fn of(trials: &'a [&'a TrialResult]) -> Self {
         let mut phases: IndexMap<&str, Vec<&PhaseResult>> = IndexMap::new();
         let ended = |phase: &&PhaseResult| !phase.warm_up && phase.partial.is_none();
@@ -304,8 +304,8 @@ impl DifferenceList<'_> {
     }
 
     /// Compares the number of documents that phases drew from or loaded.
-    fn documents(&mut self, a: &Configuration<'_>, b: &Configuration<'_>) {
-        let counts = |configuration: &Configuration<'_>| -> BTreeMap<String, u64> {
+    fn documents(&mut self, a: &ComparedTrials<'_>, b: &ComparedTrials<'_>) {
+        let counts = |configuration: &ComparedTrials<'_>| -> BTreeMap<String, u64> {
             let of = configuration.trials.iter().map(|trial| &trial.documents).find(|documents| !documents.is_empty());
             of.map(|documents| documents.iter().map(|(name, n)| (name.clone(), *n)).collect()).unwrap_or_default()
         };
@@ -318,8 +318,8 @@ impl DifferenceList<'_> {
     }
 
     /// Indexes in the stores' own words that only one of the two has.
-    fn indexes(&mut self, a: &Configuration<'_>, b: &Configuration<'_>) {
-        let of = |configuration: &Configuration<'_>| -> BTreeSet<String> {
+    fn indexes(&mut self, a: &ComparedTrials<'_>, b: &ComparedTrials<'_>) {
+        let of = |configuration: &ComparedTrials<'_>| -> BTreeSet<String> {
             let all = configuration.trials.iter().flat_map(|trial| &trial.indexes);
             all.map(|index| format!("the index `{}` of `{}`", index.name, index.collection)).collect()
         };
@@ -400,7 +400,7 @@ impl DifferenceList<'_> {
     }
 
     /// Operations of the mix that only one of the two did. It is named, unless both have one name.
-    fn left_out(&mut self, (a, x): (&Configuration<'_>, &PhaseResult), (b, y): (&Configuration<'_>, &PhaseResult)) {
+    fn left_out(&mut self, (a, x): (&ComparedTrials<'_>, &PhaseResult), (b, y): (&ComparedTrials<'_>, &PhaseResult)) {
         let only = |x: &PhaseResult, y: &PhaseResult| {
             let names = x.ops.keys().filter(|name| !y.ops.contains_key(*name));
             names.cloned().collect::<Vec<_>>().join(", ")

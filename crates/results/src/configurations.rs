@@ -19,7 +19,7 @@ pub fn is_whole(trial: &TrialResult) -> bool {
 
 /// The trials of one configuration.
 #[derive(Debug, Clone)]
-pub(crate) struct Configuration<'a> {
+pub(crate) struct Trials<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its trials, in the order they ran.
@@ -28,7 +28,7 @@ pub(crate) struct Configuration<'a> {
     rounds: Option<BTreeSet<u32>>,
 }
 
-impl<'a> Configuration<'a> {
+impl<'a> Trials<'a> {
     /// Its trials that completed.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &'a TrialResult> {
         self.trials.iter().copied().filter(|trial| is_whole(trial))
@@ -48,7 +48,7 @@ impl<'a> Configuration<'a> {
 
 /// Lets each configuration count in the rounds that all of them completed. One that never completed a trial does not
 /// matter. If the others share more than twice as many rounds without one of them, that one is not compared.
-fn share_rounds(configurations: &mut [Configuration<'_>]) {
+fn share_rounds(configurations: &mut [Trials<'_>]) {
     let mut sharing: Vec<(usize, BTreeSet<u32>)> = Vec::new();
     for (at, of) in configurations.iter_mut().enumerate() {
         of.rounds = None;
@@ -80,7 +80,7 @@ fn share_rounds(configurations: &mut [Configuration<'_>]) {
 
 /// The configurations that were measured, in plan order, since trials run in shuffled order. Those that the plan lacks
 /// come last, in the order they ran. The control of the first one is not among them, because it is the same.
-pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Configuration<'a>> {
+pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -> Vec<Trials<'a>> {
     let planned = plan.configurations.iter().filter(|configuration| !configuration.control);
     let mut configurations: IndexMap<&str, Vec<&TrialResult>> =
         planned.map(|configuration| (configuration.configuration.as_str(), Vec::new())).collect();
@@ -88,8 +88,8 @@ pub(crate) fn configurations_of<'a>(plan: &'a Plan, trials: &'a [TrialResult]) -
         configurations.entry(trial.configuration.as_str()).or_default().push(trial);
     }
     configurations.retain(|_, trials| !trials.is_empty());
-    let mut all: Vec<Configuration<'_>> =
-        configurations.into_iter().map(|(name, trials)| Configuration { name, trials, rounds: None }).collect();
+    let mut all: Vec<Trials<'_>> =
+        configurations.into_iter().map(|(name, trials)| Trials { name, trials, rounds: None }).collect();
     // The control counts in the same rounds.
     all.extend(control_among(trials));
     share_rounds(&mut all);
@@ -106,8 +106,8 @@ pub(crate) fn control_ratios(result: &RunResult) -> Option<(&str, IndexMap<Strin
     let control = control_among(&result.trials)?;
     let repeated = control.name.strip_suffix(CONTROL)?;
     let first = configurations_of(&result.plan, &result.trials).into_iter().find(|of| of.name == repeated)?;
-    let control = Configuration { rounds: first.rounds.clone(), ..control };
-    let series = |of: &Configuration<'_>| Series::of(of.counted(), |_| Vec::new());
+    let control = Trials { rounds: first.rounds.clone(), ..control };
+    let series = |of: &Trials<'_>| Series::of(of.counted(), |_| Vec::new());
     let of_control = series(&control);
     let ratio = |(name, of_first): (String, Series)| {
         let ratio = of_control.get(&name)?.ratio_to(&of_first)?;
@@ -125,16 +125,16 @@ pub(crate) fn varied<'a>(values: impl IntoIterator<Item = &'a FactorValues>) -> 
     seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(path, _)| path).collect()
 }
 
-fn control_among(trials: &[TrialResult]) -> Option<Configuration<'_>> {
+fn control_among(trials: &[TrialResult]) -> Option<Trials<'_>> {
     let trials: Vec<&TrialResult> = trials.iter().filter(|trial| trial.control).collect();
-    trials.first().map(|first| first.configuration.as_str()).map(|name| Configuration { name, trials, rounds: None })
+    trials.first().map(|first| first.configuration.as_str()).map(|name| Trials { name, trials, rounds: None })
 }
 
 /// How many ratios a run has of each figure: each other configuration is compared with one. Their intervals hold together,
 /// so a reader may pick any of them. In at least 95 % of all studies, the configuration that comes out best is the best, or
 /// the interval of its ratio to the best includes 1 (Hsu, *Constrained Simultaneous Confidence Intervals for Multiple
 /// Comparisons with the Best*, 1984).
-pub(crate) fn compared_together(configurations: &[Configuration<'_>]) -> usize {
+pub(crate) fn compared_together(configurations: &[Trials<'_>]) -> usize {
     configurations.len().saturating_sub(1).max(1)
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn over_trials(plan: &Plan, trials: &[TrialResult]) -> Vec<Configurat
     let configurations = configurations_of(plan, trials);
     let together = compared_together(&configurations);
     let rounds = configurations.first().and_then(|of| of.rounds.clone());
-    let control = control_among(trials).map(|control| Configuration { rounds, ..control });
+    let control = control_among(trials).map(|control| Trials { rounds, ..control });
     for configuration in configurations.into_iter().chain(control) {
         let Some(any) = configuration.trials.first() else { continue };
         // It is not one of those from which a reader picks.

@@ -17,6 +17,7 @@ mod figures;
 mod generators;
 pub mod history;
 pub mod human;
+mod identity;
 mod in_flight;
 pub mod lines;
 pub mod merge;
@@ -41,6 +42,7 @@ pub mod validity;
 
 pub use figures::in_documents;
 pub use generators::generators;
+pub use identity::Identity;
 pub use own_delay::own_delay;
 pub use own_settings::{ReportedSettings, reported_settings};
 pub use run_folder::*;

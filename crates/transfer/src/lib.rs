@@ -55,7 +55,7 @@ pub use error::TransferError;
 pub use format::{Format, FormatError};
 pub use infer::{Infer, infer_columns};
 pub use jq::{Jq, JqError};
-pub use manifest::{Counts, Damage, abandon, is_unfinished, settings_of, target_of};
+pub use manifest::{Counts, Damage, abandon, finish, is_finished, is_unfinished, settings_of, target_of};
 pub use measure::{Request, RequestKinds, Writes};
 pub use place::FileLocation;
 #[cfg(feature = "remote")]

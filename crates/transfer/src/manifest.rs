@@ -20,6 +20,8 @@ use crate::source::Split;
 /// The name of the log's format.
 const FORMAT: &str = "storebench-copy-log/2";
 const LOG: &str = "log.jsonl";
+/// The log of a copy that has finished.
+const DONE: &str = "log.done.jsonl";
 
 /// The first line: what is copied, and in which splits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -170,6 +172,19 @@ pub(crate) struct Manifest {
 /// Whether this folder holds an unfinished copy.
 pub fn is_unfinished(folder: &Path) -> bool {
     folder.join(LOG).exists()
+}
+
+/// Whether this folder holds a finished copy.
+pub fn is_finished(folder: &Path) -> bool {
+    folder.join(DONE).exists()
+}
+
+/// Marks the copy in this folder as finished, so that it can no longer be resumed.
+///
+/// # Errors
+/// The folder cannot be changed.
+pub fn finish(folder: &Path) -> io::Result<()> {
+    std::fs::rename(folder.join(LOG), folder.join(DONE))
 }
 
 /// The settings, by flag, of the unfinished copy in this folder.

@@ -2,8 +2,6 @@
 
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
-use storebench_engine::Unsupported;
-use storebench_engine::store::Description;
 use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
@@ -110,12 +108,19 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let mut configurations = opened.configurations(&mut Servers::none())?;
-    let guarantees = guarantees(&mut configurations, args.fit.unsupported())?;
-    let parts = args.parts.map(|parts| shares(parts, &configurations)).transpose()?;
-    let described: Vec<Description> =
-        configurations.iter().map(|configuration| configuration.store.describe()).collect();
-    let outlines: Vec<Outline<'_>> =
-        configurations.iter().zip(&described).map(|(request, description)| Outline { request, description }).collect();
+    // As a run would, so that what a store does not support is refused here too.
+    let fit = |of: &mut ConfigurationRequest| match of.fit(args.fit.unsupported()) {
+        Ok(phases) => Ok((of.store.describe(), phases)),
+        Err(error) => Err(Failure::bad_input(format!("store `{}`: {error}", of.name()))),
+    };
+    let fitted = configurations.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
+    let outlines: Vec<Outline<'_>> = configurations
+        .iter()
+        .zip(&fitted)
+        .map(|(request, (description, phases))| Outline { request, description, phases })
+        .collect();
+    let guarantees = guarantees(&outlines);
+    let parts = args.parts.zip(outlines.first()).map(|(parts, first)| shares(parts, first)).transpose()?;
     let plan = plan_run(&opened.study, &outlines);
     let cost = prices.map(|sheet| {
         let configurations = plan.configurations.iter().filter(|of| !of.control);
@@ -173,24 +178,18 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Resolves every phase of every configuration, as a run would. So operations that a store does not support are refused
-/// here too. If all configurations of a store have the same guarantees, they are listed once, by the store's name.
-fn guarantees(
-    configurations: &mut [ConfigurationRequest],
-    unsupported: Unsupported,
-) -> Result<Vec<Guaranteed>, Failure> {
+/// What each phase is guaranteed. If all configurations of a store have the same guarantees, they are listed once, by the
+/// store's name.
+fn guarantees(configurations: &[Outline<'_>]) -> Vec<Guaranteed> {
     let mut by_store: IndexMap<String, Vec<(String, Vec<Guaranteed>)>> = IndexMap::new();
-    for configuration in configurations {
-        let can = configuration.store.capabilities();
+    for Outline { request, phases, .. } in configurations {
+        let can = request.store.capabilities();
         let mut guarantees = Vec::new();
-        let name = configuration.name();
-        let phases = configuration.fit(unsupported);
-        let phases = phases.map_err(|error| Failure::bad_input(format!("store `{name}`: {error}")))?;
-        for (phase, resolved) in configuration.study.phases.iter().zip(phases) {
+        for (phase, resolved) in request.study.phases.iter().zip(*phases) {
             let plan = resolved.guarantees();
             let consistency = can.consistency.iter().find(|(level, _)| *level == plan.consistency);
             guarantees.push(Guaranteed {
-                store: configuration.store_name.clone(),
+                store: request.store_name.clone(),
                 phase: phase.name.clone(),
                 durability: plan.durability.to_string(),
                 durability_asked: plan.durability_asked_in_words(),
@@ -201,7 +200,7 @@ fn guarantees(
                 isolation_means: plan.isolation.map(|(_, means)| means),
             });
         }
-        by_store.entry(configuration.store_name.clone()).or_default().push((name, guarantees));
+        by_store.entry(request.store_name.clone()).or_default().push((request.name(), guarantees));
     }
     let mut told = Vec::new();
     for (_, configurations) in by_store {
@@ -211,7 +210,7 @@ fn guarantees(
             told.extend(guarantees.into_iter().map(named));
         }
     }
-    Ok(told)
+    told
 }
 
 /// Groups the phases of a store that have the same guarantees; `of` is the total number of phases.

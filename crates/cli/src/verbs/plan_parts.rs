@@ -7,7 +7,7 @@ use serde::Serialize;
 use storebench_documents::schedule::Rate;
 use storebench_documents::{Catalog, Documents};
 use storebench_engine::{Ask, PhasePlan, RealClock, Recipe, ResolvedPhase, calibrate};
-use storebench_lab::run::ConfigurationRequest;
+use storebench_lab::plan::Outline;
 use storebench_results::human::{bytes, count, digits, duration, rate};
 use storebench_study::Part;
 
@@ -47,15 +47,12 @@ struct Share {
     client_ns_per_op: f64,
 }
 
-/// The shares of the first configuration.
-pub(super) fn shares(parts: u32, configurations: &[ConfigurationRequest]) -> Result<Shares, Failure> {
+/// The shares of a configuration.
+pub(super) fn shares(parts: u32, Outline { request, phases: resolved, .. }: &Outline<'_>) -> Result<Shares, Failure> {
     let mut phases = Vec::new();
-    let Some(first) = configurations.first() else { return Ok(Shares { of: parts, phases }) };
-    let catalog = &first.documents.catalog;
-    let can = first.store.capabilities();
-    let refused = |error| Failure::bad_input(format!("store `{}`: {error}", first.name()));
-    for phase in &first.study.phases {
-        let resolved = ResolvedPhase::of(&first.study, phase, catalog, &can).map_err(refused)?;
+    let catalog = &request.documents.catalog;
+    let refused = |error| Failure::bad_input(format!("store `{}`: {error}", request.name()));
+    for (phase, resolved) in request.study.phases.iter().zip(*resolved) {
         let ResolvedPhase::Operations(plan) = resolved else {
             return Err(Failure::bad_input(format!(
                 "phase `{}` copies files, which only one process can do; plan without --parts",
@@ -63,7 +60,7 @@ pub(super) fn shares(parts: u32, configurations: &[ConfigurationRequest]) -> Res
             )));
         };
         if !plan.recipes.is_empty() {
-            let plan = plan.of_part(Part { number: 1, of: parts }).map_err(refused)?;
+            let plan = plan.clone().of_part(Part { number: 1, of: parts }).map_err(refused)?;
             phases.push(share(&plan, catalog).map_err(refused)?);
         }
     }

@@ -355,7 +355,8 @@ impl PhasePlan {
                 self.recipes
                     .iter()
                     .map(|r| catalog.get(r.label.collection).count().div_ceil(u64::from(r.label.batch)))
-                    .sum(),
+                    // A study may name any number.
+                    .fold(0, u64::saturating_add),
             ),
             (Amount::Operations(n), _) => Some(n),
             (Amount::Trace, _) => self.trace.as_ref().map(|(trace, _)| trace.ops().len() as u64),

@@ -12,12 +12,12 @@ use storebench_results::{RestartedResult, StoreAfter};
 use storebench_study::workload::{Phase, RestartSpec};
 
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// How often the size of the store's files is checked while it comes to rest.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Stops and restarts the server of a configuration, if the phase asks for that.
     pub(super) fn restart(
         &self,

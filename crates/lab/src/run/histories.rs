@@ -17,7 +17,7 @@ use storebench_results::{FaultResult, FigureResult, HistoryResult, Pass, PhaseRe
 use storebench_study::workload::{CopyDirection, FaultKind};
 
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// From so many operations on, judging them takes a while.
 const MANY: u64 = 2_000_000;
@@ -80,7 +80,7 @@ fn evicted(found: &PhaseResult) -> u64 {
     evictions.map(|(_, figure)| of(figure)).sum::<f64>() as u64
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Notes that the server was restarted before a phase.
     pub(super) fn restarted(&mut self, configuration: &Configuration, position: usize) {
         if may_lose(configuration, position, FaultHit { fault: FaultKind::Restart, nodes: 1, of: 1 }) {

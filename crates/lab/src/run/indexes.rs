@@ -6,7 +6,7 @@ use storebench_results::{IndexResult, RunResult};
 use storebench_study::workload::Study;
 
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// The error of an index, with its name.
 fn named(index: &OwnIndex, error: StoreError) -> StoreError {
@@ -21,7 +21,7 @@ pub(super) fn before_which(study: &Study) -> Option<usize> {
     (loaded.map_or(0, |at| at + 1)..study.phases.len()).find(|at| study.phases[*at].asks())
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Tries the queries and the indexes of a study before its load, so that a mistake is found at once. What it builds
     /// on the empty collections, it removes.
     pub(super) fn try_in_own_words(&self, configuration: &Configuration, kept: bool) -> Result<(), StoreError> {

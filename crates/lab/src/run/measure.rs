@@ -20,7 +20,7 @@ use super::faults::{Breaker, untold};
 use super::observe::Journal;
 use super::outage::{AnswerTimeline, FaultTimes};
 use super::resources::{IDLE, Sampling, StoreProcesses, limits_felt, settled, writes_for_long};
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 use super::servers::Managed;
 use crate::environment::is_here;
 
@@ -115,7 +115,7 @@ fn not_of_one_part(used: &mut ResourcesResult) {
     }
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs one phase as planned, or as a probe of a search, and saves it.
     pub(super) fn measure(
         &mut self,

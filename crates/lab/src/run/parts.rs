@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use storebench_engine::measure::{PhaseRecord, merged};
 use storebench_engine::store::StoreError;
 use storebench_engine::{Event, Observer, PhasePlan, ResolvedPhase, Stop, unix_now_ns};
+use storebench_results::Identity;
 use storebench_study::Part;
 use storebench_study::workload::Study;
 
@@ -172,11 +173,10 @@ impl Parts {
     ///
     /// # Errors
     /// Another part belongs to a different run or cannot be reached.
-    pub(super) fn meet(&mut self, identity: &str, observer: &mut dyn Observer) -> Result<(), StoreError> {
-        let Some(all) = self.exchange(&Message::Run { identity: identity.to_owned() }, observer)? else {
-            return Ok(());
-        };
-        let other = |message: &Message| !matches!(message, Message::Run { identity: of } if of == identity);
+    pub(super) fn meet(&mut self, identity: &Identity, observer: &mut dyn Observer) -> Result<(), StoreError> {
+        let identity = serde_json::json!(identity).to_string();
+        let Some(all) = self.exchange(&Message::Run { identity: identity.clone() }, observer)? else { return Ok(()) };
+        let other = |message: &Message| !matches!(message, Message::Run { identity: of } if *of == identity);
         match all.iter().position(other) {
             None => Ok(()),
             Some(at) => Err(StoreError::NotSupported(format!(

@@ -1,9 +1,11 @@
 //! The search for the rate of a phase, probe by probe.
 
-use storebench_engine::PhasePlan;
+use std::time::Duration;
+
+use storebench_documents::schedule::Rate;
 use storebench_engine::measure::{Partial, PartialCause, PhaseRecord};
 use storebench_engine::store::StoreError;
-use storebench_machine::Processors;
+use storebench_engine::{Amount, PhasePlan};
 use storebench_results::plan::PlannedTrial;
 use storebench_results::validity::spoiled;
 use storebench_results::{PhaseResult, ProbeResult, SearchResult, TrialResult, gather_phase, judge_limits};
@@ -12,7 +14,7 @@ use storebench_study::workload::{Limit, LimitPath, RateSearch, RateSpec};
 use super::before_and_after::settle;
 use super::measure::{Measured, settings_of};
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 use crate::search::{Search, Step};
 
 /// How far a probe counts for the result of a search: first whether it met the limits, then how long it lasted.
@@ -23,7 +25,7 @@ struct Standing {
     rate: f64,
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs a phase at one rate after another. Returns the search, and the phase at the highest rate that met the
     /// limits (at the first rate if none did).
     pub(super) fn search(
@@ -31,7 +33,7 @@ impl Session<'_> {
         configuration: &Configuration,
         planned: &PlannedTrial,
         trial: &TrialResult,
-        position: usize,
+        (position, plan): (usize, &PhasePlan),
         wanted: &RateSearch,
         journal: &mut Journal<'_>,
     ) -> Result<(SearchResult, PhaseResult, Option<Partial>), StoreError> {
@@ -46,7 +48,7 @@ impl Session<'_> {
             };
             // Otherwise the leftovers of the previous rate would count against this one.
             let rested = settle(configuration, wanted.rest.0, journal);
-            let probe = self.at_rate(configuration, position, rate, times)?;
+            let probe = at_rate(configuration, plan, rate, times);
             // Use different keys and arrivals each time: the same ones would confirm nothing.
             let Measured { mut found, partial, record } =
                 self.measure(configuration, planned, position, &probe, Some(number), journal)?;
@@ -101,41 +103,12 @@ impl Session<'_> {
             (Some(rate), Some((of, found)), _) if (of.rate / rate - 1.0).abs() < 1e-9 => Ok((out, found, None)),
             (None, _, Some((_, found))) => Ok((out, found, None)),
             (rate, ..) => {
-                let again = self.at_rate(configuration, position, rate.unwrap_or(wanted.from), 1)?;
+                let again = at_rate(configuration, plan, rate.unwrap_or(wanted.from), 1);
                 let Measured { found, partial, .. } =
                     self.measure(configuration, planned, position, &again, None, journal)?;
                 Ok((out, found, partial))
             }
         }
-    }
-
-    /// A phase in open loop at this rate, this many times as long. The drain is at least as long as the limits on times, so that only slower
-    /// operations remain unfinished.
-    fn at_rate(
-        &self,
-        configuration: &Configuration,
-        position: usize,
-        rate: f64,
-        times: u32,
-    ) -> Result<PhasePlan, StoreError> {
-        let study = configuration.study();
-        let mut phase = study.phases[position].clone();
-        if let Some(duration) = &mut phase.duration {
-            duration.0 = duration.0.saturating_mul(times);
-        }
-        let times = study.limits.iter().filter_map(|(path, limit)| match limit {
-            Limit::Time(span) if LimitPath::parse(path).is_some_and(|of| of.phase == phase.name) => Some(span.0),
-            _ => None,
-        });
-        phase.drain.0 = times.fold(phase.drain.0, std::time::Duration::max);
-        phase.rate = Some(RateSpec::Constant(rate));
-        let resolved = PhasePlan::resolve(study, &phase, &self.catalog(configuration), &configuration.capabilities)?;
-        // In the complete study, which this one may be a part of.
-        let number = configuration.plans[position].operations().map_or(resolved.number, |plan| plan.number);
-        let resolved = PhasePlan { number, ..resolved };
-        // Each rate overwrites what the previous one wrote.
-        let plan = configuration.now(&resolved, true).into_owned().of_part(self.parts.part)?;
-        plan.pinned_to(Processors::in_order)
     }
 
     /// What all parts together measured in a probe, as far as a search needs it.
@@ -147,4 +120,22 @@ impl Session<'_> {
             ..gather_phase(record, documents, &configuration.capabilities, None)
         }
     }
+}
+
+/// A phase in open loop at this rate, this many times as long. The drain is at least as long as the limits on times, so
+/// that only slower operations remain unfinished.
+fn at_rate(configuration: &Configuration, plan: &PhasePlan, rate: f64, times: u32) -> PhasePlan {
+    // Each rate overwrites what the previous one wrote.
+    let mut plan = configuration.now(plan, true).into_owned();
+    if let Some(duration) = &mut plan.phase.duration {
+        duration.0 = duration.0.saturating_mul(times);
+        plan.amount = Amount::Duration(duration.ns());
+    }
+    let limits = configuration.study().limits.iter().filter_map(|(path, limit)| match limit {
+        Limit::Time(span) if LimitPath::parse(path).is_some_and(|of| of.phase == plan.phase.name) => Some(span.0),
+        _ => None,
+    });
+    plan.phase.drain.0 = limits.fold(plan.phase.drain.0, Duration::max);
+    plan.phase.rate = Some(RateSpec::Constant(rate));
+    PhasePlan { drain_ns: plan.phase.drain.ns(), rate: Some((Rate::Constant(rate), plan.phase.arrival)), ..plan }
 }

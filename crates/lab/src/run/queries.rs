@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::indexes::before_which;
 use super::observe::Journal;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// Maximum length of a stored query plan, in characters.
 const QUERY_PLAN_CHARS: usize = 8_000;
@@ -25,7 +25,7 @@ const ROW_CHARS: usize = 120;
 /// How long one answer may take, at least.
 const WITHIN: Duration = Duration::from_secs(60);
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Tries each query, so that it cannot write.
     ///
     /// # Errors

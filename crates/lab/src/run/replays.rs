@@ -6,7 +6,7 @@ use storebench_results::{ReplayAnswers, RunResult, TrialResult, replayed_before}
 use xxhash_rust::xxh3::Xxh3;
 
 use super::observe::Journal;
-use super::runner::Session;
+use super::runner::RunState;
 
 /// Differing operations that are named.
 const EXAMPLES: usize = 5;
@@ -18,7 +18,7 @@ pub(super) struct Replayed {
     answers: Vec<Answer>,
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Compares what a store answered to the operations of a trace with what the first store answered. `None` if answers
     /// are not compared, or if this configuration had its turn before.
     pub(super) fn compare_answers(

@@ -5,7 +5,7 @@ use std::path::Path;
 use storebench_results::configurations::is_whole;
 use storebench_results::environment::Environment;
 use storebench_results::plan::Plan;
-use storebench_results::{RunInfo, TrialResult, read_run};
+use storebench_results::{Identity, RunInfo, TrialResult, read_run};
 
 use super::error::LabError;
 use super::runner::Configuration;
@@ -33,21 +33,12 @@ pub(super) fn open(
 ) -> Result<Before, LabError> {
     let found = read_run(folder)?;
     let refuse = |what: String| LabError::BadInput(format!("--resume {}: {what}", folder.display()));
-    let mut differs = Vec::new();
-    for (name, same) in [
-        ("the study", found.run.study == now.study),
-        ("--scale", found.run.scale == now.scale),
-        ("--set or --preset", found.run.overrides == now.overrides),
-        ("the stores or the order of trials", plan.trials.starts_with(&found.plan.trials)),
-        ("--skip-unsupported, or what the stores support", plan.left_out() == found.plan.left_out()),
-        ("the version of Storebench", found.run.storebench_version == now.storebench_version),
-        ("the build of Storebench", found.run.storebench_commit == now.storebench_commit),
-        ("the machine", machine(&found.environment) == machine(here)),
-        ("how documents are generated", found.run.frozen == now.frozen),
-    ] {
-        if !same {
-            differs.push(name);
-        }
+    // A run whose intervals were narrow enough has kept only the trials that it needed.
+    let trials = plan.trials.iter().take(found.plan.trials.len()).cloned().collect();
+    let now = Identity::of(now, &Plan { trials, ..plan.clone() });
+    let mut differs: Vec<&str> = now.differences(&Identity::of(&found.run, &found.plan)).collect();
+    if machine(&found.environment) != machine(here) {
+        differs.push("the machine");
     }
     if !differs.is_empty() {
         return Err(refuse(format!(

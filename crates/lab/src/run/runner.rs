@@ -14,10 +14,10 @@ use storebench_results::conclude::conclude;
 use storebench_results::cost::CostResult;
 use storebench_results::exit;
 use storebench_results::human::{count, percent};
-use storebench_results::plan::{Plan, PlannedTrial};
+use storebench_results::plan::PlannedTrial;
 use storebench_results::validity::{PREPARE, exit_code};
 use storebench_results::{
-    CollectionResult, FORMAT, FolderError, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
+    CollectionResult, FORMAT, FolderError, Identity, RunFolder, RunInfo, RunResult, Secrets, TrialResult, redact,
 };
 use storebench_study::workload::{Claim, FIRST_LOOK, Phase, Study};
 
@@ -82,6 +82,10 @@ impl Configuration {
         &self.request.study
     }
 
+    fn outline(&self) -> Outline<'_> {
+        Outline { request: &self.request, description: &self.description, phases: &self.plans }
+    }
+
     /// Where its data is, if that is known: of an embedded store, or of a server that the run starts.
     pub(super) fn data(&self) -> Vec<PathBuf> {
         match self.data_folder() {
@@ -130,7 +134,7 @@ impl Configuration {
 }
 
 /// State shared by all trials.
-pub(super) struct Session<'a> {
+pub(super) struct RunState<'a> {
     pub(super) request: &'a RunRequest,
     pub(super) clock: RealClock,
     pub(super) stop: Arc<Stop>,
@@ -197,8 +201,8 @@ fn run_with(
         ));
     }
     let configurations = looked_at(request)?;
-    let outlines = configurations.iter().map(|of| Outline { request: &of.request, description: &of.description });
-    let plan = plan_run(&request.study, &outlines.collect::<Vec<_>>());
+    let outlines: Vec<Outline<'_>> = configurations.iter().map(Configuration::outline).collect();
+    let plan = plan_run(&request.study, &outlines);
     let mut parts = Parts::of(request.part.as_ref(), &request.study, &configurations, plan.trials.len(), &stop)
         .map_err(LabError::BadInput)?;
     if request.remove_after && parts.are_several() {
@@ -245,15 +249,14 @@ fn run_with(
     let path = folder.as_ref().map(|f| f.path().to_owned());
     let mut journal = Journal::new(observer, folder, secrets.clone());
     journal.keep(|folder| folder.write_study(&request.study_text));
-    let identity = identity(&info(None), &plan);
-    let met = parts.meet(&identity, &mut journal);
+    let met = parts.meet(&Identity::of(&info(None), &plan), &mut journal);
     met.map_err(|source| LabError::Store { store: first.store_name.clone(), source })?;
     if plan.trials.len() > 1 {
         journal.note(plan.in_a_line());
     }
     journal.log(serde_json::json!({ "event": "run-began", "name": request.name }));
 
-    let mut session = Session {
+    let mut state = RunState {
         request,
         clock: RealClock::new(),
         stop: Arc::clone(&stop),
@@ -276,7 +279,7 @@ fn run_with(
         run: info(path.as_ref()),
         plan,
         environment,
-        documents: distinct(&configurations, &session.documents),
+        documents: distinct(&configurations, &state.documents),
         // The price sheet is present from the start; the figures follow with the trials.
         cost: request.prices.clone().map(CostResult::unmeasured),
         ..RunResult::default()
@@ -307,21 +310,21 @@ fn run_with(
         let last = !later
             .into_iter()
             .any(|t| configurations.iter().any(|a| a.runs(t) && a.location == configuration.location));
-        session.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
+        state.trial(configuration, planned, last, trials.len(), &mut result, &mut journal);
         if stop.asked() {
             result.run.interrupted = true;
         }
-        if let Some(why) = &session.parts.alone {
+        if let Some(why) = &state.parts.alone {
             journal.note(format!("no further trial: {why}"));
             break;
         }
     }
     if request.remove_after {
         for configuration in &configurations {
-            session.remove(configuration, &mut result, &mut journal);
+            state.remove(configuration, &mut result, &mut journal);
         }
     }
-    if request.resume.is_none() && !session.parts.are_several() && result.trials.iter().all(never_began) {
+    if request.resume.is_none() && !state.parts.are_several() && result.trials.iter().all(never_began) {
         journal.discard();
         return Err(LabError::never_began(&result));
     }
@@ -384,24 +387,6 @@ pub(super) fn keep_result(published: &[Claim], journal: &mut Journal<'_>, result
     journal.hide(result);
     conclude(published, result);
     journal.keep(|folder| folder.write_result(result));
-}
-
-/// What the parts of a run have in common.
-fn identity(run: &RunInfo, plan: &Plan) -> String {
-    let RunInfo { study, overrides, seed, scale, storebench_version, storebench_commit, frozen, .. } = run;
-    let left_out = plan.left_out();
-    serde_json::json!([
-        study,
-        overrides,
-        seed,
-        scale,
-        storebench_version,
-        storebench_commit,
-        frozen,
-        plan.trials,
-        left_out
-    ])
-    .to_string()
 }
 
 fn run_info(

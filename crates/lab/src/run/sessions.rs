@@ -7,7 +7,7 @@ use storebench_engine::{Caller, PhasePlan};
 use storebench_results::human::count;
 use storebench_study::workload::Phase;
 
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// How long a server may take to notice that sessions are closed.
 const SESSIONS_END: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ fn too_many_sessions(phase: &Phase, opened: u64, error: StoreError) -> StoreErro
     ))
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Opens as many sessions of a server as its largest phase does, before a load that may take hours: servers limit
     /// their connections.
     pub(super) fn try_sessions(&mut self, configuration: &Configuration) -> Result<(), StoreError> {

@@ -233,9 +233,10 @@ fn nobody_who_copies_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_plan_tells_of_copies_and_the_disk_of_their_files() {
-    let request = request(STUDY, None);
-    let described = request.configurations[0].store.describe();
-    let plan = plan_run(&request.study, &[Outline { request: &request.configurations[0], description: &described }]);
+    let mut request = request(STUDY, None);
+    let of = &mut request.configurations[0];
+    let (phases, description) = (&of.fit(Unsupported::Refuse).unwrap(), &of.store.describe());
+    let plan = plan_run(&request.study, &[Outline { request: of, description, phases }]);
     assert_eq!((plan.phases[0].workers, plan.phases[0].parts, plan.phases[2].parts), (3, Some(12), Some(64)));
     assert_eq!((plan.configurations[0].documents, plan.phases[2].documents), (300, Some(300)));
     let documents = plan.collections[0].total_bytes;

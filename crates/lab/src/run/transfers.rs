@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use super::error::LabError;
 use super::observe::Journal;
 use super::request::RunRequest;
-use super::runner::{Configuration, Session};
+use super::runner::{Configuration, RunState};
 
 /// Maximum number of files for one collection.
 const MOST_FILES: u32 = 16;
@@ -205,7 +205,7 @@ fn expected(configuration: &Configuration, position: usize, copy: &CopyPlan, doc
     }
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs a phase that copies, and saves it.
     pub(super) fn copy(
         &self,

@@ -22,8 +22,8 @@ use super::ledgers::ledger_share;
 use super::measure::Measured;
 use super::observe::Journal;
 use super::own_settings::own_settings;
-use super::runner::{Configuration, Session};
-use super::servers::{Managed, Started};
+use super::runner::{Configuration, RunState};
+use super::servers::Managed;
 use crate::environment::is_here;
 
 /// Whether a phase found everything that it asked for. A database that lost documents, or could not be checked, is not
@@ -35,7 +35,7 @@ fn found_all(trial: &TrialResult, phase: &PhaseResult) -> bool {
         && phase.ops.values().all(|op| op.errors == 0 && op.misses == 0 && op.unfinished == 0)
 }
 
-impl Session<'_> {
+impl RunState<'_> {
     /// Runs a trial into `result`, which is written after every phase.
     pub(super) fn trial(
         &mut self,
@@ -63,87 +63,14 @@ impl Session<'_> {
             host: planned.host.clone(),
             ..describe(configuration, planned, &self.documents[configuration.position])
         });
-        let fail = |result: &mut RunResult, during: &str, error: &StoreError| {
-            result.trials[at].failure.get_or_insert_with(|| failure(error.into(), during, error.to_string()));
-        };
-        self.touched.insert(configuration.location.clone(), configuration.position);
-        let start =
-            |server: &Managed| server.limit(configuration.study()).and_then(|()| server.start(&*configuration.store));
-        let started = configuration.request.server.as_ref().map(start).transpose();
-        let took = |started: Started| started.ready.as_nanos() as u64;
-        let ready = started.map(|started| result.trials[at].server_ready_ns = started.map(took));
-        let prepared = ready.and_then(|()| self.prepare_together(configuration, kept, journal));
-        let sampled = prepared.and_then(|()| self.sample(configuration, journal));
-        let tried = sampled.and_then(|sampled| self.try_in_own_words(configuration, kept).map(|()| sampled));
-        match tried.and_then(|sampled| self.try_sessions(configuration).map(|()| sampled)) {
-            Err(error) => fail(result, PREPARE, &error),
-            Ok(sampled) => {
-                self.discarded.insert(configuration.location.clone());
-                result.trials[at].sampled = sampled;
-                // A server may report its version only after a first request.
-                result.trials[at].version = configuration.store.describe().version;
+        match self.set_up(configuration, &mut result.trials[at], journal) {
+            Ok(()) => {
                 result.trials[at].settings = own_settings(configuration, &result.trials[..at]);
-                self.written = Written { trial_ledger: self.trial_ledger(configuration), ..Written::default() };
-                for position in 0..configuration.plans.len() {
-                    if self.stop.asked() {
-                        result.run.interrupted = true;
-                        break;
-                    }
-                    let loads = configuration.study().phases[position].loads();
-                    if kept && loads {
-                        continue;
-                    }
-                    let ready = self.before_mixes(configuration, position, at, result, journal);
-                    let ended = ready.and_then(|()| self.phase(configuration, planned, position, at, result, journal));
-                    if let Err(error) = ended {
-                        fail(result, &configuration.study().phases[position].name, &error);
-                    }
-                    self.kept.soon(&self.request.study.published, journal, result);
-                    if result.trials[at].failure.is_some() || result.run.interrupted {
-                        break;
-                    }
-                }
-                let ended = |result: &RunResult| result.trials[at].failure.is_none() && !result.run.interrupted;
-                if before_which(configuration.study()).is_none()
-                    && !self.stop.asked()
-                    && ended(result)
-                    && let Err(error) = self.build_indexes(configuration, at, result, journal)
-                {
-                    fail(result, "indexes", &error);
-                }
-                let trial = &result.trials[at];
-                if ended(result) {
-                    let found_all = trial.phases.iter().all(|p| found_all(trial, p));
-                    match self.parts.trial_ended(found_all, journal) {
-                        Ok(true) => {
-                            self.holds.insert(configuration.location.clone(), configuration.load_key.clone());
-                        }
-                        Ok(false) => {}
-                        Err(error) => fail(result, "end", &error),
-                    }
-                }
+                self.phases(configuration, planned, at, result, journal);
             }
+            Err(error) => fail(&mut result.trials[at], PREPARE, &error),
         }
-        if let Some(failure) = result.trials[at].failure.as_mut().filter(|_| self.parts.others_failed()) {
-            failure.kind = FailureKind::OtherPart;
-        }
-        if let Some(failure) = &result.trials[at].failure {
-            self.parts.failed(&failure.message, journal);
-        } else if result.run.interrupted {
-            self.parts.failed("interrupted", journal);
-        }
-        if self.request.remove_after && last {
-            self.touched.remove(&configuration.location);
-            if let Err(error) = configuration.store.remove() {
-                fail(result, "remove", &error);
-            }
-        }
-        if let Err(error) = configuration.store.close() {
-            fail(result, "close", &error);
-        }
-        if let Some(Err(error)) = configuration.request.server.as_ref().map(Managed::stop) {
-            fail(result, "stop", &error);
-        }
+        self.conclude(configuration, last, &mut result.trials[at], result.run.interrupted, journal);
         // The end of the run tells all of it, and of a single trial at once.
         if let Some(failure) = result.trials[at].failure.as_ref().filter(|_| of > 1) {
             let why = in_one_line(&failure.message);
@@ -151,6 +78,106 @@ impl Session<'_> {
         }
         journal.log(serde_json::json!({ "event": "trial-ended" }));
         self.kept.soon(&self.request.study.published, journal, result);
+    }
+
+    /// Starts the server, prepares the store, and tries what would otherwise fail only after the load.
+    fn set_up(
+        &mut self,
+        configuration: &Configuration,
+        trial: &mut TrialResult,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), StoreError> {
+        self.touched.insert(configuration.location.clone(), configuration.position);
+        if let Some(server) = &configuration.request.server {
+            server.limit(configuration.study())?;
+            trial.server_ready_ns = Some(server.start(&*configuration.store)?.ready.as_nanos() as u64);
+        }
+        self.prepare_together(configuration, trial.database_kept, journal)?;
+        let sampled = self.sample(configuration, journal)?;
+        self.try_in_own_words(configuration, trial.database_kept)?;
+        self.try_sessions(configuration)?;
+        self.discarded.insert(configuration.location.clone());
+        trial.sampled = sampled;
+        // A server may report its version only after a first request.
+        trial.version = configuration.store.describe().version;
+        self.written = Written { trial_ledger: self.trial_ledger(configuration), ..Written::default() };
+        Ok(())
+    }
+
+    /// Runs the phases of a trial, until one fails or the user interrupts it. Each is written when it ends.
+    fn phases(
+        &mut self,
+        configuration: &Configuration,
+        planned: &PlannedTrial,
+        at: usize,
+        result: &mut RunResult,
+        journal: &mut Journal<'_>,
+    ) {
+        for (position, phase) in configuration.study().phases.iter().enumerate() {
+            if self.stop.asked() {
+                result.run.interrupted = true;
+                return;
+            }
+            if result.trials[at].database_kept && phase.loads() {
+                continue;
+            }
+            let ready = self.before_mixes(configuration, position, at, result, journal);
+            let ended = ready.and_then(|()| self.phase(configuration, planned, position, at, result, journal));
+            if let Err(error) = ended {
+                fail(&mut result.trials[at], &phase.name, &error);
+            }
+            self.kept.soon(&self.request.study.published, journal, result);
+            if result.trials[at].failure.is_some() || result.run.interrupted {
+                return;
+            }
+        }
+        if before_which(configuration.study()).is_none()
+            && !self.stop.asked()
+            && let Err(error) = self.build_indexes(configuration, at, result, journal)
+        {
+            return fail(&mut result.trials[at], "indexes", &error);
+        }
+        if result.run.interrupted {
+            return;
+        }
+        let trial = &result.trials[at];
+        let found_all = trial.phases.iter().all(|phase| found_all(trial, phase));
+        match self.parts.trial_ended(found_all, journal) {
+            Ok(true) => drop(self.holds.insert(configuration.location.clone(), configuration.load_key.clone())),
+            Ok(false) => {}
+            Err(error) => fail(&mut result.trials[at], "end", &error),
+        }
+    }
+
+    /// Tells the other parts how a trial ended, and closes its store.
+    fn conclude(
+        &mut self,
+        configuration: &Configuration,
+        last: bool,
+        trial: &mut TrialResult,
+        interrupted: bool,
+        journal: &mut Journal<'_>,
+    ) {
+        if let Some(failure) = trial.failure.as_mut().filter(|_| self.parts.others_failed()) {
+            failure.kind = FailureKind::OtherPart;
+        }
+        if let Some(failure) = &trial.failure {
+            self.parts.failed(&failure.message, journal);
+        } else if interrupted {
+            self.parts.failed("interrupted", journal);
+        }
+        if self.request.remove_after && last {
+            self.touched.remove(&configuration.location);
+            if let Err(error) = configuration.store.remove() {
+                fail(trial, "remove", &error);
+            }
+        }
+        if let Err(error) = configuration.store.close() {
+            fail(trial, "close", &error);
+        }
+        if let Some(Err(error)) = configuration.request.server.as_ref().map(Managed::stop) {
+            fail(trial, "stop", &error);
+        }
     }
 
     /// Removes what a store still holds after the last trial, if that was interrupted or later trials never started.
@@ -165,7 +192,7 @@ impl Session<'_> {
         if let Err(error) = removed.and_then(|()| server.map_or(Ok(()), Managed::stop)) {
             journal.note(format!("could not remove Storebench's data from {}: {error}", configuration.name));
             if let Some(trial) = result.trials.iter_mut().rev().find(|t| t.configuration == configuration.name) {
-                trial.failure.get_or_insert_with(|| failure((&error).into(), "remove", error.to_string()));
+                fail(trial, "remove", &error);
             }
         }
     }
@@ -284,9 +311,9 @@ impl Session<'_> {
                 self.written.unsettled = self.written.unsettled.saturating_add(1);
                 self.copy(configuration, planned, position, copy, journal)?
             }
-            (ResolvedPhase::Operations(_), Some(search)) => {
+            (ResolvedPhase::Operations(plan), Some(search)) => {
                 let (search, found, partial) =
-                    self.search(configuration, planned, &result.trials[at], position, search, journal)?;
+                    self.search(configuration, planned, &result.trials[at], (position, plan), search, journal)?;
                 result.trials[at].searches.push(search);
                 (found, partial)
             }
@@ -319,6 +346,11 @@ impl Session<'_> {
 
 fn failure(kind: FailureKind, during: &str, message: String) -> Failure {
     Failure { kind, during: during.to_owned(), message }
+}
+
+/// Records why a trial failed, unless it had failed before.
+fn fail(trial: &mut TrialResult, during: &str, error: &StoreError) {
+    trial.failure.get_or_insert_with(|| failure(error.into(), during, error.to_string()));
 }
 
 fn describe(configuration: &Configuration, planned: &PlannedTrial, documents: &[CollectionResult]) -> TrialResult {

@@ -8,7 +8,7 @@ use super::factors::by_store;
 use super::standings::{RESPONSE_P99, Standing, best_of_stores, ratio, standings};
 use super::stores::{Change, Place, changed, left_out, ranking, setting};
 use super::words::times;
-use crate::configurations::{Configuration, configurations_of, control_ratios, is_whole};
+use crate::configurations::{Trials, configurations_of, control_ratios, is_whole};
 use crate::figures::{DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT, in_documents};
 use crate::human::{count, duration, first_of, listed, percent, plural, rate};
 use crate::in_flight::carried_at_most;
@@ -148,7 +148,7 @@ fn one_setting(result: &RunResult, figures: &[Figure]) -> Option<String> {
 fn without(result: &RunResult, figures: &[Figure], missed: &[String]) -> Option<String> {
     let known: IndexSet<&str> = figures.iter().flat_map(|of| &of.standings).map(|of| of.store.as_str()).collect();
     let all = configurations_of(&result.plan, &result.trials);
-    let counted = all.iter().filter(|of| !of.is_apart()).flat_map(Configuration::counted);
+    let counted = all.iter().filter(|of| !of.is_apart()).flat_map(Trials::counted);
     let stores: IndexSet<&str> = counted.map(|trial| trial.store.as_str()).collect();
     let lacking = stores.into_iter().filter(|store| !known.contains(store));
     let lacking: Vec<&str> = lacking.filter(|store| missed.iter().all(|told| !told.contains(store))).collect();
@@ -234,8 +234,7 @@ pub(super) fn uncounted(result: &RunResult) -> Vec<String> {
     let all = configurations_of(&result.plan, &result.trials);
     let (apart, compared): (Vec<_>, Vec<_>) =
         all.iter().filter(|of| of.whole().next().is_some()).partition(|of| of.is_apart());
-    let rounds =
-        |of: &dyn Fn(&Configuration<'_>) -> Vec<u32>| compared.iter().flat_map(|c| of(c)).collect::<BTreeSet<_>>();
+    let rounds = |of: &dyn Fn(&Trials<'_>) -> Vec<u32>| compared.iter().flat_map(|c| of(c)).collect::<BTreeSet<_>>();
     let counted = rounds(&|of| of.counted().map(|trial| trial.round).collect());
     let whole = rounds(&|of| of.whole().map(|trial| trial.round).collect());
     let left: Vec<String> = whole.difference(&counted).map(|round| count((*round).into())).collect();

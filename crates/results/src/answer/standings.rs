@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 
 use super::words::interval;
-use crate::configurations::{Configuration, compared_together, configurations_of};
+use crate::configurations::{Trials, compared_together, configurations_of};
 use crate::figures::{Better, DOCUMENTS, Measure, RATE_WITHIN_LIMITS, THROUGHPUT};
 use crate::human::{duration, plural, rate};
 use crate::series::Series;
@@ -144,7 +144,7 @@ pub(super) fn alike(ratio: &Estimate) -> bool {
 pub(super) fn standings(result: &RunResult, place: &str, measure: &str) -> Vec<Standing> {
     let all = configurations_of(&result.plan, &result.trials);
     let together = compared_together(&all);
-    let of = |configuration: Configuration<'_>| {
+    let of = |configuration: Trials<'_>| {
         let trials: Vec<&TrialResult> = configuration.counted().filter(|_| !configuration.is_apart()).collect();
         let first = trials.first()?;
         let (phase, op) = phase_of(&trials, place)?;

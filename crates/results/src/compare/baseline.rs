@@ -68,7 +68,7 @@ pub fn save_baseline(source: &Source, dir: &Path, name: &str, keep: Keep) -> Res
         ));
     }
     let mut partial: Vec<String> =
-        source.configurations()?.iter().flat_map(super::sides::Configuration::partial).collect();
+        source.configurations()?.iter().flat_map(super::sides::SideConfiguration::partial).collect();
     partial.dedup();
     if !partial.is_empty() {
         return refused(format!("a partial run cannot be a baseline:\n  {}\nrun it again", partial.join("\n  ")));

@@ -10,7 +10,7 @@ use super::model::{
     COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun,
     Judgement,
 };
-use super::sides::{Configuration, OneRun, Source, matched};
+use super::sides::{OneRun, SideConfiguration, Source, matched};
 use crate::comparability::{
     Difference, client_differences, differences, index_differences, query_plan_differences, tls_difference,
 };
@@ -52,7 +52,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
     let matched = matched(request.sides)?;
     if !request.anyway {
         let configurations = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
-        let refused: IndexSet<String> = configurations.flat_map(Configuration::partial).collect();
+        let refused: IndexSet<String> = configurations.flat_map(SideConfiguration::partial).collect();
         if !refused.is_empty() {
             return Err(CompareError::Partial(refused.into_iter().collect()));
         }
@@ -89,7 +89,7 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
 }
 
 /// How the runs of one side differ from its first one.
-fn unlike_runs(side: &Configuration<'_>) -> Vec<String> {
+fn unlike_runs(side: &SideConfiguration<'_>) -> Vec<String> {
     let Some((first, others)) = side.runs.split_first() else { return Vec::new() };
     let (trials, _) = first.whole();
     let mut unlike = Vec::new();
@@ -102,8 +102,8 @@ fn unlike_runs(side: &Configuration<'_>) -> Vec<String> {
 }
 
 fn compare_configurations(
-    a: &Configuration<'_>,
-    b: &Configuration<'_>,
+    a: &SideConfiguration<'_>,
+    b: &SideConfiguration<'_>,
     threshold: f64,
     together: usize,
 ) -> Result<ComparedPair, CompareError> {
@@ -136,7 +136,7 @@ fn compare_configurations(
     if a.is(b) {
         notes.push("a run is on both sides: A and B have trials in common".to_owned());
     }
-    let collections = |of: &Configuration<'_>| of.runs[0].run.run.plan.collections.clone();
+    let collections = |of: &SideConfiguration<'_>| of.runs[0].run.run.plan.collections.clone();
     let told = |what: &str, found: Vec<String>| (!found.is_empty()).then(|| format!("{what}: {}", found.join("; ")));
     notes.extend(told("indexes differ", index_differences(&collections(a), &collections(b))));
     notes.extend(tls_difference(&trials_a, &trials_b));
@@ -167,7 +167,9 @@ fn compare_configurations(
 }
 
 /// A configuration as it is reported, and its complete trials.
-fn side<'a>(configuration: &Configuration<'a>) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
+fn side<'a>(
+    configuration: &SideConfiguration<'a>,
+) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
     let mut runs = Vec::new();
     let mut all = Vec::new();
     let mut checks: Vec<CheckCount> = Vec::new();
@@ -239,7 +241,7 @@ fn notes(a: &OneRun, b: &OneRun) -> Option<String> {
 
 /// The figures to compare, each for every run. A figure that a run lacks is left out. If a phase's rate was searched,
 /// only the rate is compared: its times and throughput are those of a different rate in each trial.
-fn series(configuration: &Configuration<'_>, rounds: Option<&BTreeSet<u32>>) -> IndexMap<String, Vec<Series>> {
+fn series(configuration: &SideConfiguration<'_>, rounds: Option<&BTreeSet<u32>>) -> IndexMap<String, Vec<Series>> {
     let mut all: IndexMap<String, Vec<Series>> = IndexMap::new();
     for of in &configuration.runs {
         let (trials, run) = (of.whole().0, &of.run.run);

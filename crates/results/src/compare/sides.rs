@@ -72,7 +72,7 @@ impl Source {
     }
 
     /// Its configurations in the order they were first measured; with `#CONFIGURATION` that one only.
-    pub(super) fn configurations(&self) -> Result<Vec<Configuration<'_>>, CompareError> {
+    pub(super) fn configurations(&self) -> Result<Vec<SideConfiguration<'_>>, CompareError> {
         let all = self.all_configurations();
         let Some(wanted) = &self.configuration else {
             return if all.is_empty() {
@@ -86,7 +86,7 @@ impl Source {
         let rules: [Rule; 3] =
             [|name, part| name == part, |name, part| name.starts_with(part), |name, part| name.contains(part)];
         for rule in rules {
-            let found: Vec<&Configuration<'_>> =
+            let found: Vec<&SideConfiguration<'_>> =
                 all.iter().filter(|configuration| rule(configuration.name, wanted)).collect();
             match found.as_slice() {
                 [] => {}
@@ -98,20 +98,20 @@ impl Source {
     }
 
     /// All configurations that all of its runs have, regardless of `#CONFIGURATION`.
-    pub(super) fn all_configurations(&self) -> Vec<Configuration<'_>> {
-        fn of(run: &OneRun) -> Vec<crate::configurations::Configuration<'_>> {
+    pub(super) fn all_configurations(&self) -> Vec<SideConfiguration<'_>> {
+        fn of(run: &OneRun) -> Vec<crate::configurations::Trials<'_>> {
             configurations_of(&run.run.plan, &run.run.trials)
         }
         let Some((first, others)) = self.runs.split_first() else { return Vec::new() };
         let others: Vec<_> = others.iter().map(|run| (run, of(run))).collect();
         let mut all = Vec::new();
-        for crate::configurations::Configuration { name, trials, .. } in of(first) {
+        for crate::configurations::Trials { name, trials, .. } in of(first) {
             let in_others = others.iter().map(|(run, all)| {
                 let trials = all.iter().find(|of| of.name == name)?.trials.clone();
                 Some(RunOfConfiguration { run, trials })
             });
             let runs = std::iter::once(Some(RunOfConfiguration { run: first, trials })).chain(in_others);
-            all.extend(runs.collect::<Option<Vec<_>>>().map(|runs| Configuration { source: self, name, runs }));
+            all.extend(runs.collect::<Option<Vec<_>>>().map(|runs| SideConfiguration { source: self, name, runs }));
         }
         all
     }
@@ -131,7 +131,7 @@ impl Source {
         left
     }
 
-    fn no_configuration(&self, wanted: &str, several: bool, configurations: &[Configuration<'_>]) -> CompareError {
+    fn no_configuration(&self, wanted: &str, several: bool, configurations: &[SideConfiguration<'_>]) -> CompareError {
         let there = configurations.iter().map(|configuration| configuration.name.to_owned()).collect();
         CompareError::Configuration { run: self.label(), wanted: wanted.to_owned(), several, there }
     }
@@ -189,7 +189,7 @@ impl OneRun {
 
 /// One configuration of a side.
 #[derive(Debug, Clone)]
-pub(super) struct Configuration<'a> {
+pub(super) struct SideConfiguration<'a> {
     pub(super) source: &'a Source,
     pub(super) name: &'a str,
     /// One for each run of the side.
@@ -203,7 +203,7 @@ pub(super) struct RunOfConfiguration<'a> {
     pub(super) trials: Vec<&'a TrialResult>,
 }
 
-impl Configuration<'_> {
+impl SideConfiguration<'_> {
     /// Its name for the user.
     pub(super) fn label(&self) -> String {
         format!("{}#{}", self.source.label(), self.name)
@@ -259,7 +259,7 @@ impl<'a> RunOfConfiguration<'a> {
 
 /// Pairs of configurations, and those without a counterpart.
 pub(super) struct Matched<'a> {
-    pub(super) pairs: Vec<(Configuration<'a>, Configuration<'a>)>,
+    pub(super) pairs: Vec<(SideConfiguration<'a>, SideConfiguration<'a>)>,
     pub(super) unmatched: Vec<UnmatchedConfiguration>,
 }
 
@@ -299,7 +299,7 @@ pub(super) fn matched(sides: &[Source]) -> Result<Matched<'_>, CompareError> {
             }
         }
         if found.pairs.len() == before {
-            let names = |configurations: &[Configuration<'_>]| {
+            let names = |configurations: &[SideConfiguration<'_>]| {
                 super::error::list(&configurations.iter().map(|configuration| configuration.name).collect::<Vec<_>>())
             };
             return Err(CompareError::Nothing(format!(
@@ -318,7 +318,7 @@ pub(super) fn matched(sides: &[Source]) -> Result<Matched<'_>, CompareError> {
 }
 
 impl Matched<'_> {
-    fn leave(&mut self, configuration: &Configuration<'_>) {
+    fn leave(&mut self, configuration: &SideConfiguration<'_>) {
         let left =
             UnmatchedConfiguration { run: configuration.source.label(), configuration: configuration.name.to_owned() };
         if !self.unmatched.contains(&left) {

@@ -8,7 +8,7 @@ use storebench_engine::measure::PhaseRecord;
 use storebench_study::Part;
 
 use crate::run_folder::{PartRow, part_rows};
-use crate::{PartResult, PartsResult, Pass, PhaseResult, RESULT_FILE, RunInfo, RunResult, Table, read_run, rows_of};
+use crate::{Identity, PartResult, PartsResult, Pass, PhaseResult, RESULT_FILE, RunResult, Table, read_run, rows_of};
 
 use super::MergeError;
 
@@ -57,7 +57,7 @@ impl Parts {
                 return bad_input(format!("part {part} is given twice: {} and {path}", known.path.display()));
             }
             if let Some((_, known)) = read.first_key_value()
-                && let Some(what) = difference(&known.result, &found.result)
+                && let Some(what) = identity(&known.result).differences(&identity(&found.result)).next()
             {
                 return bad_input(format!(
                     "{path} and {} are parts of different runs: {what} differs; give the parts of one run",
@@ -121,20 +121,8 @@ fn folders_of_parts(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The first difference that shows that two parts belong to different runs.
-fn difference(a: &RunResult, b: &RunResult) -> Option<&'static str> {
-    let of = |run: &RunInfo| (run.storebench_version.clone(), run.storebench_commit.clone());
-    [
-        ("the study", a.run.study == b.run.study),
-        ("--scale", a.run.scale == b.run.scale),
-        ("--set or --preset", a.run.overrides == b.run.overrides),
-        ("the build of Storebench", of(&a.run) == of(&b.run)),
-        ("how documents are generated", a.run.frozen == b.run.frozen),
-        ("the stores or the order of trials", a.plan.trials == b.plan.trials),
-        ("--skip-unsupported, or what the stores support", a.plan.left_out() == b.plan.left_out()),
-    ]
-    .into_iter()
-    .find_map(|(what, same)| (!same).then_some(what))
+fn identity(part: &RunResult) -> Identity {
+    Identity::of(&part.run, &part.plan)
 }
 
 impl ReadPart {

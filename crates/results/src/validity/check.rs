@@ -2,7 +2,7 @@
 
 use super::model::CheckResult;
 pub(super) use super::model::Severity;
-use crate::configurations::{Configuration, configurations_of};
+use crate::configurations::{Trials, configurations_of};
 use crate::environment::Environment;
 use crate::human::{first_of, percent};
 use crate::{PhaseResult, RunResult, TrialResult};
@@ -92,7 +92,7 @@ impl Scene<'_> {
 #[derive(Debug, Clone)]
 pub(super) struct Configurations<'a> {
     pub(super) result: &'a RunResult,
-    pub(super) configurations: Vec<Configuration<'a>>,
+    pub(super) configurations: Vec<Trials<'a>>,
 }
 
 impl<'a> Configurations<'a> {

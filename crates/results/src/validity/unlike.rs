@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::check::{Configurations, Finding, Severity, some};
 use crate::comparability::{Difference, DifferenceKind, differences};
-use crate::configurations::Configuration;
+use crate::configurations::Trials;
 
 /// One question about configurations: which differences, and which settings of a study explain them.
 pub(super) struct Question<'a> {
@@ -56,9 +56,9 @@ pub(super) fn unlike(configurations: &Configurations<'_>, question: &Question<'_
 
 /// Pairs each configuration with the first one at the same values, where nothing is varied, and with the first one of
 /// its store (or of all), where the values explain every difference.
-fn pairs<'a, 'b>(configurations: &'b [Configuration<'a>]) -> Vec<(&'b Configuration<'a>, &'b Configuration<'a>)> {
-    let values = |configuration: &Configuration<'a>| configuration.trials.first().map(|trial| &trial.values);
-    let store = |configuration: &Configuration<'a>| configuration.trials.first().map(|trial| &trial.store);
+fn pairs<'a, 'b>(configurations: &'b [Trials<'a>]) -> Vec<(&'b Trials<'a>, &'b Trials<'a>)> {
+    let values = |configuration: &Trials<'a>| configuration.trials.first().map(|trial| &trial.values);
+    let store = |configuration: &Trials<'a>| configuration.trials.first().map(|trial| &trial.store);
     let mut pairs = Vec::new();
     for (at, configuration) in configurations.iter().enumerate().skip(1) {
         let earlier = &configurations[..at];
@@ -74,8 +74,8 @@ fn pairs<'a, 'b>(configurations: &'b [Configuration<'a>]) -> Vec<(&'b Configurat
 /// The factor, or the search, that causes a difference between two configurations.
 fn asked_for(
     configurations: &Configurations<'_>,
-    a: &Configuration<'_>,
-    b: &Configuration<'_>,
+    a: &Trials<'_>,
+    b: &Trials<'_>,
     found: &Difference,
     by: &[&str],
 ) -> Option<String> {
@@ -84,9 +84,8 @@ fn asked_for(
     if found.kind == DifferenceKind::Work && searched.is_some() && searched == found.phase.as_deref() {
         return Some("search".to_owned());
     }
-    let values = |configuration: &Configuration<'_>| {
-        configuration.trials.first().map(|trial| trial.values.clone()).unwrap_or_default()
-    };
+    let values =
+        |configuration: &Trials<'_>| configuration.trials.first().map(|trial| trial.values.clone()).unwrap_or_default();
     let (x, y) = (values(a), values(b));
     x.keys().chain(y.keys()).find(|path| x.get(*path) != y.get(*path) && makes(path, found, by)).cloned()
 }
@@ -109,11 +108,7 @@ fn makes(path: &str, found: &Difference, by: &[&str]) -> bool {
 }
 
 /// One line for each text, with the phases it was seen in.
-fn by_text<'d>(
-    a: &Configuration<'_>,
-    b: &Configuration<'_>,
-    found: impl Iterator<Item = &'d Difference>,
-) -> Vec<String> {
+fn by_text<'d>(a: &Trials<'_>, b: &Trials<'_>, found: impl Iterator<Item = &'d Difference>) -> Vec<String> {
     let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
     for difference in found {
         let phase = difference.phase.as_deref();

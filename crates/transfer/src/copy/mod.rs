@@ -43,12 +43,10 @@ const STACK_BYTES: usize = 64 << 20;
 /// How a copy starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// From the beginning. Refused if the folder has an unfinished copy.
+    /// From the beginning. Refused if the folder has an unfinished copy, unless it was [abandoned](crate::abandon).
     Fresh,
     /// Continues an unfinished copy.
     Resume,
-    /// From the beginning, discarding an unfinished copy. Records that it wrote stay.
-    Restart,
 }
 
 /// What to copy.
@@ -523,7 +521,7 @@ fn open_manifest(request: &CopyRequest<'_>, rejects: &Rejects) -> Result<Manifes
             }
             return Ok(manifest);
         }
-        Begin::Fresh | Begin::Restart => rejects.begin(request.replace)?,
+        Begin::Fresh => rejects.begin(request.replace)?,
     }
     Manifest::begin(folder, || {
         let splits = match request.splits {

@@ -36,13 +36,14 @@ fn copied(lab: &Lab, source: &dyn Source, sink: &dyn Sink, splits: &[Split]) -> 
         folder: lab.path("copy"),
         rejects: lab.path("rejects.jsonl"),
         settings: BTreeMap::new(),
-        begin: Begin::Restart,
+        begin: Begin::Fresh,
         replace: false,
         verify: true,
         interval: Duration::from_millis(1),
         tasks: None,
     };
     let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
+    storebench_transfer::finish(&request.folder).unwrap();
     assert_eq!(outcome.report.counts.rejected, 0);
     assert!(outcome.report.verified.as_ref().is_some_and(|found| found.equal));
     outcome

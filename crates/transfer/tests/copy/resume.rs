@@ -64,7 +64,8 @@ fn a_copy_is_resumed_only_as_it_was_begun() {
     lab.begin = Begin::Resume;
     let other = lab.write("a.jsonl", lines(60_001));
     assert!(refused(&lab, &other).contains("has changed"));
-    lab.begin = Begin::Restart;
+    storebench_transfer::abandon(&lab.path("copy")).unwrap();
+    lab.begin = Begin::Fresh;
     assert!(refused(&lab, &other).contains("--rejects"), "the first copy's rejects must be kept");
     std::fs::rename(lab.path("rejects.jsonl"), lab.path("first.jsonl")).unwrap();
     let report = lab.copy(&files(&[&other]), &store_sink(&sound, RecordOp::Upsert)).unwrap();

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// The format of the target, if it is a file.
 pub(super) fn format_of(plan: &Plan) -> Option<Format> {
-    if let Endpoint::Store(_) = plan.to {
+    if let Endpoint::Store(..) = plan.to {
         return None;
     }
     plan.args.to_format.or_else(|| match plan.to.files() {

@@ -24,7 +24,7 @@ const LISTED: usize = 30;
 /// # Errors
 /// The store has several collections, lists none, or fails.
 pub(super) fn with_collection(args: CopyArgs, from: &Endpoint) -> Result<CopyArgs, Failure> {
-    let Endpoint::Store(url) = from else { return Ok(args) };
+    let Endpoint::Store(url, _) = from else { return Ok(args) };
     if args.from_collection.is_some() || args.query.is_some() {
         return Ok(args);
     }
@@ -33,6 +33,7 @@ pub(super) fn with_collection(args: CopyArgs, from: &Endpoint) -> Result<CopyArg
         Failure::bad_input(format!("{}: {say}{there}", redact_url(url)))
     };
     answered(&args, [from])?;
+    // With a driver of its own, too.
     let mut there = match stores::open_to_read(url)?.collections() {
         Ok(there) => there,
         Err(StoreError::NotSupported(_)) => return Err(ask("")),
@@ -53,10 +54,11 @@ pub(super) fn with_collection(args: CopyArgs, from: &Endpoint) -> Result<CopyArg
     }
 }
 
-/// Refuses stores that do not answer within `--timeout`.
+/// Refuses stores that do not answer within `--timeout`. Asks with drivers of its own, because those of the plan have no
+/// contact yet.
 pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a Endpoint>) -> Result<(), Failure> {
     for end in ends {
-        if let Endpoint::Store(url) = end {
+        if let Endpoint::Store(url, _) = end {
             first_answer(&stores::open(url)?, args.timeout.0).map_err(|error| Failure::of_store(url, &error))?;
         }
     }
@@ -71,12 +73,12 @@ pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a E
 pub(super) fn check_places(plan: &Plan, theirs: bool) -> Result<(), Failure> {
     let Plan { args, from, to, to_collection, .. } = plan;
     match (from, to) {
-        (Endpoint::Store(source), Endpoint::Store(target)) if args.query.is_none() => {
-            let source = (stores::open(source)?, collection(args.from_collection.as_deref(), theirs));
-            let target = (stores::open(target)?, collection(to_collection.as_deref(), args.into_existing));
-            if same_place(&source.0, &target.0) && source.0.full_name(&source.1) == target.0.full_name(&target.1) {
+        (Endpoint::Store(_, source), Endpoint::Store(_, target)) if args.query.is_none() => {
+            let read = collection(args.from_collection.as_deref(), theirs);
+            let written = collection(to_collection.as_deref(), args.into_existing);
+            if same_place(source, target) && source.full_name(&read) == target.full_name(&written) {
                 return Err(itself(
-                    &format!("{}, {}", source.0.describe().url, source.1.name),
+                    &format!("{}, {}", source.describe().url, read.name),
                     "write into another collection (--to-collection) or another store",
                 ));
             }
@@ -92,7 +94,7 @@ pub(super) fn check_places(plan: &Plan, theirs: bool) -> Result<(), Failure> {
         }
         _ => {}
     }
-    let (read, written) = (Local::of(from)?, Local::of(to)?);
+    let (read, written) = (Local::of(from), Local::of(to));
     if let (Some(read), Some(written)) = (&read, &written) {
         read.check(written)?;
     }
@@ -164,12 +166,12 @@ struct Local {
 }
 
 impl Local {
-    fn of(end: &Endpoint) -> Result<Option<Self>, Failure> {
+    fn of(end: &Endpoint) -> Option<Self> {
         let local = |shown: &str, files| Self { shown: shown.to_owned(), files, folder: None, pattern: None };
-        Ok(match end {
+        match end {
             Endpoint::Standard | Endpoint::Remote(_) => None,
-            Endpoint::Store(url) => {
-                let files = stores::open(url)?.paths();
+            Endpoint::Store(url, store) => {
+                let files = store.paths();
                 (!files.is_empty()).then(|| local(&redact_url(url), files))
             }
             Endpoint::Files(typed) => {
@@ -184,7 +186,7 @@ impl Local {
                     Some(local(typed, vec![path.to_owned()]))
                 }
             }
-        })
+        }
     }
 
     /// Whether reading this source again would include a file with this path.
@@ -233,7 +235,7 @@ mod tests {
     use super::*;
 
     fn files(from: &str, to: &str) -> Result<(), Failure> {
-        let end = |text: &str| Local::of(&Endpoint::of(text).unwrap()).unwrap().unwrap();
+        let end = |text: &str| Local::of(&Endpoint::of(text).unwrap()).unwrap();
         end(from).check(&end(to))
     }
 

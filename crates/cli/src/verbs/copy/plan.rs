@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use storebench_engine::store::{OpKind, RowsKind};
 use storebench_results::{dated, redact_url};
 use storebench_transfer::{
-    Access, Begin, Expiry, KEY_FIELD, MergeBy, RetryPolicy, TheirExpiry, is_unfinished, name_of, settings_of,
+    Access, Begin, Expiry, KEY_FIELD, MergeBy, RetryPolicy, TheirExpiry, is_finished, is_unfinished, name_of,
+    settings_of,
 };
 
 use super::settings::Settings;
@@ -13,10 +14,7 @@ use super::{guards, records};
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
-use crate::{processors, stores};
-
-/// The log of a copy that has finished.
-pub(super) const DONE: &str = "log.done.jsonl";
+use crate::processors;
 
 /// What a copy is asked to do.
 pub(super) struct Plan {
@@ -53,7 +51,7 @@ impl Plan {
         let (from, to) = (Endpoint::of(&args.from)?, Endpoint::of(&args.to)?);
         let args = guards::with_collection(args, &from)?;
         let to_collection = match to {
-            Endpoint::Store(_) => Some(to_collection(&args, &from)?),
+            Endpoint::Store(..) => Some(to_collection(&args, &from)?),
             _ => None,
         };
         let settings = Settings::of(&args, to_collection.as_ref());
@@ -62,7 +60,7 @@ impl Plan {
         let id = name_of(&format!("{:?} {}", settings.0, cwd.display()));
         let parallel = args.parallel.unwrap_or_else(processors);
         let (merge, expiry) = (records::merge(&args.records)?, records::expiry(&args.records)?);
-        let their_expiry = their_expiry(&args, &from, &to)?;
+        let their_expiry = their_expiry(&args, &from, &to);
         let repeatable = args.op.repeatable() && merge.is_none() && args.records.op_field.is_none();
         Ok(Self { args, from, to, id, parallel, settings, to_collection, merge, expiry, their_expiry, repeatable })
     }
@@ -119,7 +117,7 @@ impl Plan {
                 }
             }
             if let (false, Some(folder)) =
-                (self.repeatable, folders.iter().filter(is_this).find(|folder| folder.join(DONE).exists()))
+                (self.repeatable, folders.iter().filter(is_this).find(|folder| is_finished(folder)))
             {
                 return Err(Failure::bad_input(format!(
                     "the copy in {} has finished, and running it again would apply its records a second time; to do \
@@ -128,11 +126,10 @@ impl Plan {
                 )));
             }
         }
-        let begin = if given_up.is_some() { Begin::Restart } else { Begin::Fresh };
         let stem = format!("{}-{}", dated("copy"), self.id);
         let name = |more: u32| args.out.join(if more == 1 { stem.clone() } else { format!("{stem}-{more}") });
         let folder = (1..).map(name).find(|folder| !folder.exists()).unwrap_or_else(|| name(1));
-        Ok(Begun { folder, begin, given_up })
+        Ok(Begun { folder, begin: Begin::Fresh, given_up })
     }
 }
 
@@ -152,15 +149,14 @@ fn to_collection(args: &CopyArgs, from: &Endpoint) -> Result<String, Failure> {
 
 /// What to do with expiries that the source reports: keep them if the target supports expiry, and otherwise reject the
 /// documents.
-fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> Result<TheirExpiry, Failure> {
-    let (Endpoint::Store(from), Endpoint::Store(to), false) = (from, to, args.drop_expiry) else {
-        return Ok(if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected });
+fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> TheirExpiry {
+    let (Endpoint::Store(_, from), Endpoint::Store(_, to), false) = (from, to, args.drop_expiry) else {
+        return if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected };
     };
-    let shown = stores::open(from)?.capabilities().rows.contains(&RowsKind::Walk);
-    let target = stores::open(to)?;
-    let known = target.capabilities().supports(OpKind::Touch).is_some();
+    let shown = from.capabilities().rows.contains(&RowsKind::Walk);
+    let known = to.capabilities().supports(OpKind::Touch).is_some();
     // In the user's own MongoDB collection, documents get no expiry.
-    let known = known && !(args.into_existing && target.describe().scheme == "mongodb");
+    let known = known && !(args.into_existing && to.describe().scheme == "mongodb");
     let taken = args.op.expires();
-    Ok(if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected })
+    if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected }
 }

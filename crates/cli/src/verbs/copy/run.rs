@@ -16,11 +16,11 @@ use storebench_results::validity::Severity;
 use storebench_results::{RunResult, Secrets};
 use storebench_transfer::{
     Begin, CopyOutcome, CopyReport, CopyRequest, FileLocation, Shape, Sink, Source, StoreCounts, StoreSink, abandon,
-    copy as copy_all, refuse_rejects, target_of,
+    copy as copy_all, finish, refuse_rejects, target_of,
 };
 
 use super::ended::Ended;
-use super::plan::{DONE, Plan};
+use super::plan::Plan;
 use super::source::{Read, source};
 use super::space::Target;
 use super::target::{file_options, sink, store_options};
@@ -29,11 +29,11 @@ use crate::allocator::keep_freed_memory;
 use crate::args::CopyArgs;
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
+use crate::in_process;
 use crate::output::{print, print_json_or};
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
 use crate::verbs::report::index_is_older;
-use crate::{in_process, stores};
 
 /// Files that each worker of a copy may have open: those of its source and its target.
 const FILES_OF_A_COPY: u64 = 6;
@@ -72,7 +72,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     if begun.begin != Begin::Resume {
         let target = match (&files, &plan.to) {
             (Some(files), _) => Target::Files(files),
-            (None, Endpoint::Store(url)) => Target::Store(stores::open(url)?.paths().into_iter().next()),
+            (None, Endpoint::Store(_, store)) => Target::Store(store.paths().into_iter().next()),
             (None, _) => Target::Store(None),
         };
         space::check(args, bytes, &target, &begun.folder, &free_at)?;
@@ -80,7 +80,7 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     if args.dry_run {
         return dry_run(plan, &*source, &shape);
     }
-    if args.json && plan.to == Endpoint::Standard {
+    if args.json && matches!(plan.to, Endpoint::Standard) {
         let what = "standard output cannot hold both the documents and --json; copy to a file, or omit --json";
         return Err(Failure::bad_input(what).into());
     }
@@ -192,7 +192,7 @@ fn announce(plan: &Plan, request: &CopyRequest<'_>, partitions: &[String], progr
 }
 
 fn print_report(plan: &Plan, report: &CopyReport, progress: &Progress) -> Result<(), Failure> {
-    if plan.to != Endpoint::Standard {
+    if !matches!(plan.to, Endpoint::Standard) {
         return print_json_or(plan.args.json, report, || summary::text(report, plan));
     }
     // The documents are already on stdout.
@@ -209,9 +209,8 @@ fn dry_run(plan: &Plan, source: &dyn Source, shape: &Shape) -> Result<u8, Ended>
     let splits = source.splits(plan.parallel)?;
     let size: Option<u64> = splits.iter().map(|split| split.bytes).sum();
     let target = match &plan.to {
-        Endpoint::Store(url) => {
-            let store = stores::open(url)?;
-            StoreSink::check(&*store, &store_options(plan), plan.args.verify)?;
+        Endpoint::Store(url, store) => {
+            StoreSink::check(&**store, &store_options(plan), plan.args.verify)?;
             // Checks that the store answers and accepts the credentials.
             store.inspect().map_err(|error| Failure::of_store(url, &error))?;
             format!("{}, {}", store.describe().url, plan.to_collection.clone().unwrap_or_default())
@@ -240,7 +239,7 @@ fn end(folder: &Path, report: &CopyReport) -> Result<(), Failure> {
     let text = serde_json::to_vec_pretty(report).map_err(|e| failed(e.into()))?;
     std::fs::write(folder.join("copy.json"), text).map_err(failed)?;
     if !report.interrupted && report.splits_to_repeat == 0 {
-        std::fs::rename(folder.join("log.jsonl"), folder.join(DONE)).map_err(failed)?;
+        finish(folder).map_err(failed)?;
     }
     Ok(())
 }

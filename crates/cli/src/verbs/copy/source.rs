@@ -31,7 +31,7 @@ pub(super) struct Read {
 /// It cannot be opened, or a flag does not apply to it.
 pub(super) fn source(plan: &Plan, stop: &Arc<Stop>) -> Result<Read, Ended> {
     let args = &plan.args;
-    let is_store = matches!(plan.from, Endpoint::Store(_));
+    let is_store = matches!(plan.from, Endpoint::Store(..));
     let idle: &[&str] = if is_store {
         &["--from-format", "--types", "--delimiter", "--escapes", "--no-partitions"]
     } else {
@@ -65,7 +65,7 @@ pub(super) fn source(plan: &Plan, stop: &Arc<Stop>) -> Result<Read, Ended> {
             let (files, left_out) = FileLocation::find_counted(url, &plan.access())?;
             of_files(FileSource::open(&files, file_options(args, left_out))?)
         }
-        Endpoint::Store(url) => {
+        Endpoint::Store(url, store) => {
             let options = StoreSourceOptions {
                 key: args.from_key.clone(),
                 body: args.from_body.clone(),
@@ -78,7 +78,7 @@ pub(super) fn source(plan: &Plan, stop: &Arc<Stop>) -> Result<Read, Ended> {
                 // Without a collection, the source is a query.
                 ..StoreSourceOptions::new(args.from_collection.clone().unwrap_or_default())
             };
-            let source = StoreSource::open(stores::open_to_read(url)?, options)?;
+            let source = StoreSource::open(stores::to_read(url, Arc::clone(store))?, options)?;
             Ok(Read { theirs: source.is_theirs(), source: Box::new(source), bytes: None, partitions: Vec::new() })
         }
     }

@@ -49,7 +49,7 @@ pub(super) fn text(report: &CopyReport, plan: &Plan) -> String {
     lines.extend(some_of(counts.keys_made_text, "record").map(|records| {
         format!("keys of {records} are not text in the source (such as numbers); they were written as text")
     }));
-    lines.extend(repeated(report, args, matches!(plan.to, Endpoint::Store(_))));
+    lines.extend(repeated(report, args, matches!(plan.to, Endpoint::Store(..))));
     lines.extend(
         some_of(counts.dropped_attachments, "document")
             .map(|documents| format!("attachments of {documents} were not copied")),

@@ -1,6 +1,7 @@
 //! The target of a copy, from its arguments.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use storebench_engine::store::{CopyId, Existing};
 use storebench_results::redact_url;
@@ -15,7 +16,6 @@ use super::ended::Ended;
 use super::plan::{Begun, Plan};
 use crate::endpoints::Endpoint;
 use crate::failure::Failure;
-use crate::stores;
 
 /// How to write into a store.
 pub(super) fn store_options(plan: &Plan) -> StoreSinkOptions {
@@ -49,7 +49,7 @@ pub(super) fn store_options(plan: &Plan) -> StoreSinkOptions {
 pub(super) fn file_options(plan: &Plan, begun: &Begun) -> Result<Option<FileSinkOptions>, Ended> {
     let args = &plan.args;
     let place: Option<FileLocation> = match &plan.to {
-        Endpoint::Store(url) => {
+        Endpoint::Store(url, _) => {
             let Some(flag) = plan.settings.first_of(&["--key-field", "--no-key-field", "--to-format"]) else {
                 return Ok(None);
             };
@@ -109,11 +109,10 @@ pub(super) fn sink(
         }
         return Ok(Box::new(FileSink::open(options)?));
     }
-    let Endpoint::Store(url) = &plan.to else { return Err(Failure::bad_input("there is no target").into()) };
-    let store = stores::open(url)?;
+    let Endpoint::Store(_, store) = &plan.to else { return Err(Failure::bad_input("there is no target").into()) };
     let options = StoreSinkOptions { resumes, ..store_options(plan) };
-    StoreSink::check(&*store, &options, plan.args.verify)?;
-    Ok(Box::new(StoreSink::open(store, options)?))
+    StoreSink::check(&**store, &options, plan.args.verify)?;
+    Ok(Box::new(StoreSink::open(Arc::clone(store), options)?))
 }
 
 /// The file that a path leads to, after following a link. Refuses pipes and devices.

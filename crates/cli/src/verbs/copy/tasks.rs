@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use storebench_engine::store::AnyStore;
 use storebench_results::redact_url;
 use storebench_transfer::{
     Begin, CopyRequest, FileSink, Sink, StoreSink, StoreSinkOptions, Task, Tasks, check_tasks, perform as perform_task,
@@ -19,7 +20,6 @@ use crate::failure::Failure;
 use crate::in_process::Outcome;
 use crate::output::print;
 use crate::signals::stop_on_interrupt;
-use crate::stores;
 
 /// Refuses what tasks cannot do, before anything is changed. The copy itself checks the rest.
 ///
@@ -27,9 +27,9 @@ use crate::stores;
 /// Only one process can write to the target, or a task must not run twice.
 pub(super) fn check(plan: &Plan, tasks: &dyn Tasks) -> Result<(), Failure> {
     let op = if plan.args.records.op_field.is_some() { "op_field" } else { plan.args.op.name() };
-    check_tasks(op, plan.repeatable, plan.from != Endpoint::Standard, tasks).map_err(Failure::bad_input)?;
+    check_tasks(op, plan.repeatable, !matches!(plan.from, Endpoint::Standard), tasks).map_err(Failure::bad_input)?;
     match &plan.to {
-        Endpoint::Store(url) if is_embedded(url)? => Err(Failure::bad_input(format!(
+        Endpoint::Store(url, store) if is_embedded(store) => Err(Failure::bad_input(format!(
             "{}: several processes cannot write to an embedded store; use a store with a server, or storebench.copy",
             redact_url(url)
         ))),
@@ -38,9 +38,8 @@ pub(super) fn check(plan: &Plan, tasks: &dyn Tasks) -> Result<(), Failure> {
 }
 
 /// Whether a store lives in the process that opens it.
-fn is_embedded(url: &str) -> Result<bool, Failure> {
-    let store = stores::open(url)?;
-    Ok(store.capabilities().embedded || !store.paths().is_empty())
+fn is_embedded(store: &Arc<dyn AnyStore>) -> bool {
+    store.capabilities().embedded || !store.paths().is_empty()
 }
 
 /// Checks that several processes can write to the store at this URL.
@@ -50,8 +49,8 @@ fn is_embedded(url: &str) -> Result<bool, Failure> {
 pub fn check_server(url: &str) -> Result<(), Outcome> {
     let shown = redact_url(url);
     let why = match Endpoint::of(url)? {
-        Endpoint::Store(url) if !is_embedded(&url)? => return Ok(()),
-        Endpoint::Store(_) => {
+        Endpoint::Store(_, store) if !is_embedded(&store) => return Ok(()),
+        Endpoint::Store(..) => {
             format!("{shown}: several processes cannot write to an embedded store; use a store with a server")
         }
         _ => format!("{shown} is not the URL of a store; files are written by copy"),
@@ -78,10 +77,10 @@ pub(super) fn perform(args: &CopyArgs, text: &str) -> Result<u8, Ended> {
     let begun = Begun { folder: folder.path().to_owned(), begin: Begin::Resume, given_up: None };
     let sink: Box<dyn Sink> = match (file_options(&plan, &begun)?, &plan.to) {
         (Some(options), _) => Box::new(FileSink::of_task(options, &task.target)?),
-        (None, Endpoint::Store(url)) => {
+        (None, Endpoint::Store(_, store)) => {
             let (resumes, inserts_first) = (task.target.copy, Some(task.target.inserts_first));
             let options = StoreSinkOptions { resumes, inserts_first, ..store_options(&plan) };
-            Box::new(StoreSink::open(stores::open(url)?, options)?)
+            Box::new(StoreSink::open(Arc::clone(store), options)?)
         }
         (None, _) => return Err(Failure::bad_input("tasks need a store or files as their target").into()),
     };

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::send_delay::LEAST_NS;
-use crate::configurations::Configuration;
+use crate::configurations::Trials;
 use crate::human::{duration, percent};
 use crate::own_delay::{self, OWN, SHOWN};
 use crate::validity::check::{Check, Configurations, Finding, Looks, Scene, Severity, above, some};
@@ -174,7 +174,7 @@ struct Own {
 }
 
 /// The client's own delay at the p50 and the p99 in each phase: the means over the trials of a configuration.
-fn means<'a>(configuration: &Configuration<'a>) -> Vec<(&'a str, &'static str, Own)> {
+fn means<'a>(configuration: &Trials<'a>) -> Vec<(&'a str, &'static str, Own)> {
     let mut sums: IndexMap<(&str, &'static str), (Own, u32)> = IndexMap::new();
     let phases = configuration.whole().flat_map(|trial| &trial.phases);
     for phase in phases.filter(|phase| !phase.loads && !phase.warm_up && phase.tasks.is_none()) {

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use crate::OpResult;
-use crate::configurations::Configuration;
+use crate::configurations::Trials;
 use crate::figures::in_documents;
 use crate::human::{duration, percent, rate};
 use crate::stats::{CONFIDENCE, Observed, mean_of_runs, mean_of_trials, outlying};
@@ -125,7 +125,7 @@ pub(super) struct Judged {
 
 /// The judged figure of each phase by its name, without warm-ups. Failed trials and partial phases are left out, as in
 /// every figure.
-pub(super) fn judged<'a>(configuration: &Configuration<'a>) -> IndexMap<&'a str, Judged> {
+pub(super) fn judged<'a>(configuration: &Trials<'a>) -> IndexMap<&'a str, Judged> {
     let mut all: IndexMap<&str, Judged> = IndexMap::new();
     for trial in configuration.trials.iter().filter(|trial| trial.failure.is_none()) {
         for phase in trial.phases.iter().filter(|p| !p.warm_up && p.partial.is_none()) {

@@ -1,6 +1,6 @@
 //! `single-run`: are there enough trials to see a spread?
 
-use crate::configurations::Configuration;
+use crate::configurations::Trials;
 use crate::human::plural;
 use crate::validity::check::{Check, Configurations, Finding, Looks, Severity};
 
@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check::new("single-run", "it was measured once",
 
 /// Whether there are enough trials to see a spread.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
-    let whole = |configuration: &Configuration<'_>| configuration.whole().count() as u64;
+    let whole = |configuration: &Trials<'_>| configuration.whole().count() as u64;
     let Some(fewest) = configurations.configurations.iter().map(whole).min() else { return Vec::new() };
     let severity = if fewest < 3 { Severity::Note } else { Severity::Pass };
     let of = if configurations.configurations.len() > 1 { " of the configuration with the fewest" } else { "" };
