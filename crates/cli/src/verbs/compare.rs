@@ -10,7 +10,7 @@ use storebench_results::human::plural;
 use crate::args::{CompareArgs, CompareFormat, Undecided};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
-use crate::outputs::{refuse_existing, write_text};
+use crate::outputs::{refuse_page, write_text};
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let named = args.runs.iter().map(|run| Source::open(run));
@@ -18,10 +18,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         return save(args, name);
     }
     if let Some(file) = &args.output {
-        if file.as_os_str() == "-" {
-            return Err(Failure::bad_input("--output names the file of the page; stdout has the comparison itself"));
-        }
-        refuse_existing(file, args.force)?;
+        refuse_page(file, args.force)?;
     }
     let gates =
         args.fail_on.iter().map(|gate| gate.parse()).collect::<Result<Vec<Gate>, _>>().map_err(Failure::bad_input)?;

@@ -33,6 +33,8 @@ pub(super) struct Point<'a> {
     pub(super) entry: &'a HistoryEntry,
     pub(super) version: &'a str,
     pub(super) value: f64,
+    /// The ends of its interval over the run's trials.
+    pub(super) ends: [Option<f64>; 2],
 }
 
 /// The lines of these entries, oldest first: figures that `wanted` names, or those that stand for their phase.
@@ -55,9 +57,13 @@ pub(super) fn lines<'a>(entries: &[&'a HistoryEntry], wanted: &[String]) -> Vec<
                     without: 0,
                     invalid: 0,
                 });
-                match configuration.figures[figure][0].filter(|value| value.is_finite() && *value > 0.0) {
+                let [value, low, high] = configuration.figures[figure];
+                match value.filter(|value| value.is_finite() && *value > 0.0) {
                     _ if configuration.is_invalid(figure) => line.invalid += 1,
-                    Some(value) => line.points.push(Point { entry, version: &configuration.version, value }),
+                    Some(value) => {
+                        let version = &configuration.version;
+                        line.points.push(Point { entry, version, value, ends: [low, high] });
+                    }
                     None => line.without += 1,
                 }
             }

@@ -16,7 +16,10 @@ pub use report::{
     DEFAULT_FALSE_ALARM_EVERY, DEFAULT_RECENT, HISTORY_REPORT_FORMAT, HistoryChange, HistoryLine, HistoryReport,
     HistoryRequest, HistoryRun, HistoryTakenBack, HistoryValue, history_report,
 };
-pub use text::{history_annotations, history_answer, history_junit, history_markdown, history_text};
+pub use text::{
+    history_annotations, history_answer, history_changes, history_junit, history_markdown, history_notes,
+    history_table, history_text,
+};
 
 /// The JSON Schema of the output of `history check --json`.
 #[cfg(feature = "schema")]

@@ -126,6 +126,10 @@ pub struct HistoryValue {
     pub version: String,
     /// The figure.
     pub value: f64,
+    /// The lower end of its 95 % interval over the run's trials. Null without one.
+    pub low: Option<f64>,
+    /// The upper end, likewise.
+    pub high: Option<f64>,
 }
 
 /// A change of a figure.
@@ -358,6 +362,7 @@ impl HistoryRun {
 
 impl HistoryValue {
     fn of(point: &Point<'_>) -> Self {
-        Self { of: HistoryRun::of(point), version: point.version.to_owned(), value: point.value }
+        let Point { value, ends: [low, high], .. } = *point;
+        Self { of: HistoryRun::of(point), version: point.version.to_owned(), value, low, high }
     }
 }
