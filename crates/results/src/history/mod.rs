@@ -1,5 +1,6 @@
 //! Runs over months: their figures in plain files, and the run with which one changed.
 
+mod baseline;
 mod changes;
 mod entry;
 mod folder;
@@ -10,6 +11,8 @@ mod report;
 mod tests;
 mod text;
 
+pub(crate) use baseline::KnownRuns;
+pub use baseline::{DEFAULT_LAST, HistoryBaseline};
 pub use folder::{Added, HistoryError, add, read};
 pub use model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, Invalid};
 pub use report::{
