@@ -6,11 +6,14 @@ use super::changes::{FalseAlarms, changes};
 use super::folder::{HistoryError, read};
 use super::lines::{Point, figures};
 use super::model::{HistoryConfiguration, HistoryEntry};
-use super::report::{DEFAULT_FALSE_ALARM_EVERY, also_changed};
+use super::report::also_changed;
 use crate::RunResult;
 
 /// The runs of a history that a new run is compared with, unless another number is given.
 pub const DEFAULT_LAST: u16 = 20;
+
+/// For each run and direction, how often a change may be found where none is.
+const RARELY: f64 = 1.0 / 2_000.0;
 
 /// The runs of a branch, as the baseline of a comparison.
 #[derive(Debug, Clone)]
@@ -39,6 +42,11 @@ impl HistoryBaseline {
 
     pub(crate) fn of(branch: &str, entries: Vec<HistoryEntry>, last: usize) -> Self {
         Self { name: format!("history:{branch}"), entries, last }
+    }
+
+    /// Its runs, oldest first.
+    pub fn into_entries(self) -> Vec<HistoryEntry> {
+        self.entries
     }
 
     /// `history:main`.
@@ -137,9 +145,9 @@ impl KnownRuns<'_> {
     }
 }
 
-/// Where the level of these values begins: at their last change.
+/// Where the level of these values begins: at their last change. Only a large one is sure enough to leave out what was
+/// before it.
 pub(super) fn last_change(values: &[f64]) -> usize {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let allowed = 0.5 / f64::from(DEFAULT_FALSE_ALARM_EVERY);
-    changes(&logs, FalseAlarms { up: allowed, down: allowed }).changes.last().map_or(0, |change| change.at)
+    changes(&logs, FalseAlarms { up: RARELY, down: RARELY }).changes.last().map_or(0, |change| change.at)
 }

@@ -6,6 +6,7 @@ mod entry;
 mod folder;
 mod lines;
 mod model;
+mod needed;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub(crate) use baseline::KnownRuns;
 pub use baseline::{DEFAULT_LAST, HistoryBaseline};
 pub use folder::{Added, HistoryError, add, read};
 pub use model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, Invalid};
+pub use needed::{FigureRuns, RunsNeeded, runs_needed};
 pub use report::{
     DEFAULT_FALSE_ALARM_EVERY, DEFAULT_RECENT, HISTORY_REPORT_FORMAT, HistoryChange, HistoryLine, HistoryReport,
     HistoryRequest, HistoryRun, HistoryTakenBack, HistoryValue, history_report,

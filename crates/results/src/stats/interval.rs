@@ -98,8 +98,7 @@ impl Uncertain {
         let (variance, degrees) = self.variance?;
         // The rest of the chance is on both sides of this quantile.
         let reach = self.half(together)? + quantile(2.0 * POWER - 1.0, degrees) * variance.sqrt();
-        // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
-        let reach = reach / (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
+        let reach = reach / found_by_half(degrees);
         let log = if above { line.ln() + reach } else { line.ln() - reach };
         Some(log.exp()).filter(|ratio| ratio.is_finite())
     }
@@ -117,19 +116,31 @@ impl Uncertain {
         Some(needed.max(self.trials as u32 + 1))
     }
 
+    /// How many trials on each side it takes until the interval of their ratio excludes what differs by this share from the
+    /// true one, in a share of `power` of all cases: (t + t') · s · √(2/n) ≤ ln(1 + change), with the quantiles of
+    /// confidence and power at 2n − 2 degrees of freedom (Chow, Shao, Wang and Lokhnygina, *Sample Size Calculations in
+    /// Clinical Research*, 2018, 3.2). `None` with a single trial, or if [`MOST_TRIALS`] are not enough.
+    pub(crate) fn trials_of_each_side(&self, change: f64, power: f64) -> Option<u32> {
+        let (_, degrees) = self.variance?;
+        let noise = self.of_one()? / found_by_half(degrees);
+        (2..=MOST_TRIALS).find(|n| {
+            let (n, degrees) = (f64::from(*n), 2.0 * f64::from(*n) - 2.0);
+            let reach = quantile(CONFIDENCE, degrees) + quantile(2.0 * power - 1.0, degrees);
+            reach * noise * (2.0 / n).sqrt() <= change.ln_1p()
+        })
+    }
+
     /// How many trials it takes until half of all studies have an interval of at most so many logarithms either way.
     fn trials_until(&self, half: f64, together: usize) -> Option<u32> {
         let (_, degrees) = self.variance?;
         let confidence = CONFIDENCE.powf(1.0 / together.max(1) as f64);
-        // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
-        let found = |degrees: f64| (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
         // The noise of one trial.
-        let noise = self.of_one()? / found(degrees);
+        let noise = self.of_one()? / found_by_half(degrees);
         // Degrees of freedom as many fewer than trials as here.
         let lost = self.trials as f64 - degrees;
         (2..=MOST_TRIALS).filter(|n| f64::from(*n) > lost && self.within <= half).find(|n| {
             let n = f64::from(*n);
-            quantile(confidence, n - lost) * noise * found(n - lost) * self.of_mean(n).sqrt() <= half
+            quantile(confidence, n - lost) * noise * found_by_half(n - lost) * self.of_mean(n).sqrt() <= half
         })
     }
 
@@ -148,6 +159,11 @@ impl Uncertain {
         let confidence = CONFIDENCE.powf(1.0 / together.max(1) as f64);
         Some((quantile(confidence, degrees) * variance.sqrt()).max(self.within))
     }
+}
+
+/// Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
+fn found_by_half(degrees: f64) -> f64 {
+    (1.0 - 2.0 / (9.0 * degrees)).powf(1.5)
 }
 
 /// The correlation of two trials that follow each other, as the intervals of one configuration assume it.
