@@ -184,12 +184,11 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
       ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
       ctx.fillStyle = css(mark.kind === "worse" ? "--invalid" : "--pass");
       ctx.fillRect(x, top, 2 * ratio, height);
-      mark.label.split(", ").forEach((line, at) => {
-        // To the left, where there is no room on the right.
-        const right = x + 8 * ratio + ctx.measureText(line).width < left + width;
-        ctx.textAlign = right ? "left" : "right";
-        ctx.fillText(line, right ? x + 5 * ratio : x - 4 * ratio, top + (3 + 15 * at) * ratio);
-      });
+      const lines = mark.label.split(", ");
+      // To the left, where there is no room on the right.
+      const right = x + 8 * ratio + Math.max(...lines.map((line) => ctx.measureText(line).width)) < left + width;
+      ctx.textAlign = right ? "left" : "right";
+      lines.forEach((line, at) => ctx.fillText(line, right ? x + 5 * ratio : x - 4 * ratio, top + (3 + 15 * at) * ratio));
       ctx.textAlign = "left";
     } else {
       ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(configurations[of ?? 0]), 0.7);

@@ -76,13 +76,13 @@ fn chart(at: usize, line: &HistoryLine) -> Chart {
     let x = Axis::new("run", Unit::Plain, Scale::Linear);
     let mut chart = Chart::lines(&format!("line-{at}"), &format!("{}{ended}", line.name()), x);
     chart.about = about(line);
-    let (unit, per) = match line.unit.as_str() {
-        "/s" => (Unit::PerSecond, " per second"),
-        "ns" => (Unit::Ns, ""),
-        "B" => (Unit::Bytes, ""),
-        _ => (Unit::Plain, ""),
+    let (unit, label) = match line.unit.as_str() {
+        "/s" => (Unit::PerSecond, "per second"),
+        "ns" => (Unit::Ns, "time"),
+        "B" => (Unit::Bytes, "size"),
+        _ => (Unit::Plain, line.figure.as_str()),
     };
-    let axis = chart.axis(Axis::new(&format!("{}{per}", line.figure), unit, Scale::Near));
+    let axis = chart.axis(Axis::new(label, unit, Scale::Near));
     let estimate = |of: &HistoryValue| Some(Estimate { value: of.value, low: of.low, high: of.high, trials: 1 });
     let values: Vec<Option<Estimate>> = line.values.iter().map(estimate).collect();
     let x = (1..=values.len()).map(|run| Some(run as f64)).collect();
