@@ -12,7 +12,6 @@ mod report;
 mod tests;
 mod text;
 
-pub(crate) use baseline::KnownRuns;
 pub use baseline::{DEFAULT_LAST, HistoryBaseline};
 pub use folder::{Added, HistoryError, add, read};
 pub use model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, Invalid};
