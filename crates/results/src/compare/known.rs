@@ -49,9 +49,10 @@ fn pair(
     let (side_b, trials_b) = side(b)?;
     let runs: Vec<_> = b.runs.iter().map(|of| &of.run.run).collect();
     let known = history.runs_of(&runs, b.name)?;
+    let all = series(b, None);
     let mut figures = Vec::new();
     let mut changed = Vec::new();
-    for (name, of_b) in &series(b, None) {
+    for (name, of_b) in &all {
         let (values, has_changed) = known.values(name);
         let (Some(first), false) = (of_b.first(), values.is_empty()) else { continue };
         changed.extend(has_changed.then_some(name.as_str()));
