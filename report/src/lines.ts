@@ -114,7 +114,11 @@ function rangeOf(shown: Series[], chart: Chart, state: Shown, log: boolean, x: R
       if (usable(v) && inside(series, nth)) low = Math.min(low, Math.max(v, below));
     });
   }
-  return log ? [low / 1.25, high * 1.25] : from(low, high);
+  if (log) return [low / 1.25, high * 1.25];
+  if (axisOf(chart, shown).scale !== "near") return from(low, high);
+  // At least a tenth of the level, so that noise does not look large.
+  const margin = Math.max((high - low) / 6, high / 20);
+  return [low < 0 ? low - margin : Math.max(0, low - margin), high + margin];
 }
 
 /** Ticks of a logarithmic axis: powers of ten, and steps between them if the axis spans only a few. */
@@ -175,6 +179,17 @@ function drawMarks(u: uPlot, marks: Mark[], configurations: Configuration[], ser
       ctx.fillStyle = css("--invalid");
       ctx.fillRect(x, top, 2 * ratio, height);
       ctx.fillText(mark.label.split(",")[0] ?? "", x + 5 * ratio, top + 19 * ratio);
+    } else if (mark.kind === "worse" || mark.kind === "better") {
+      ctx.fillStyle = mark.kind === "worse" ? css("--stall") : css("--shade");
+      ctx.fillRect(x, top, Math.max(end - x, 2 * ratio), height);
+      ctx.fillStyle = css(mark.kind === "worse" ? "--invalid" : "--pass");
+      ctx.fillRect(x, top, 2 * ratio, height);
+      const lines = mark.label.split(", ");
+      // To the left, where there is no room on the right.
+      const right = x + 8 * ratio + Math.max(...lines.map((line) => ctx.measureText(line).width)) < left + width;
+      ctx.textAlign = right ? "left" : "right";
+      lines.forEach((line, at) => ctx.fillText(line, right ? x + 5 * ratio : x - 4 * ratio, top + (3 + 15 * at) * ratio));
+      ctx.textAlign = "left";
     } else {
       ctx.strokeStyle = mark.kind === "end" ? css("--invalid") : faded(colour(configurations[of ?? 0]), 0.7);
       ctx.setLineDash([3 * ratio, 3 * ratio]);

@@ -1,7 +1,7 @@
 // The data of the page, as written by crates/report/src/data.rs.
 
 export type Unit = "seconds" | "ns" | "per-second" | "bytes" | "share" | "ratio" | "money" | "quantile" | "plain";
-export type Scale = "linear" | "log";
+export type Scale = "linear" | "near" | "log";
 export type Num = number | null;
 
 export interface Axis {
@@ -33,7 +33,7 @@ export interface Mark {
   at: number;
   to?: number;
   label: string;
-  kind: "phase" | "stall" | "change" | "fault" | "work" | "end";
+  kind: "phase" | "stall" | "change" | "fault" | "work" | "end" | "worse" | "better";
   configuration?: number;
 }
 

@@ -81,9 +81,13 @@ function one({ u, drawn, name }: View, chart: Chart, configurations: Configurati
   }
   for (const mark of (chart.marks ?? []).filter((m) => m.kind !== "phase" && m.kind !== "work" && applies(m, series))) {
     const [from, to] = [px(mark.at, "x"), px(mark.to ?? mark.at, "x")];
-    const [fill, opacity] = mark.kind === "change" ? [plain(colour(configurations[mark.configuration ?? 0])), 0.7] : [css("--invalid"), 0.18];
+    const tone = css(mark.kind === "better" ? "--pass" : "--invalid");
+    const [fill, opacity] = mark.kind === "change" ? [plain(colour(configurations[mark.configuration ?? 0])), 0.7] : [tone, 0.18];
     out.push(`<rect x="${from}" y="${box.y}" width="${Math.max(1, to - from)}" height="${box.h}" fill="${fill}" fill-opacity="${opacity}"/>`);
-    if (mark.kind === "fault" || mark.kind === "end") out.push(`<text x="${from + 3}" y="${box.y + 28}" font-size="12" fill="${css("--invalid")}">${escaped(mark.label)}</text>`);
+    if (["fault", "end", "worse", "better"].includes(mark.kind)) {
+      const right = from < box.x + box.w * 0.6;
+      out.push(`<text x="${right ? from + 3 : from - 3}" text-anchor="${right ? "start" : "end"}" y="${box.y + 28}" font-size="12" fill="${tone}">${escaped(mark.label)}</text>`);
+    }
   }
   if (heat) {
     let most = 1;

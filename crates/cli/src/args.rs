@@ -46,6 +46,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use storebench_results::compare::parse_change;
 use storebench_study::Part;
 use storebench_study::units::Count;
 
@@ -367,9 +368,18 @@ pub(crate) struct PlanArgs {
 
     /// Say how many rounds the study needs, from how much the rounds of this run of it differ
     ///
-    /// Two rounds or more; a short run is enough to begin with.
-    #[arg(long, value_name = "RUN")]
-    pub(crate) pilot: Option<PathBuf>,
+    /// Two rounds or more; a short run is enough to begin with. From several runs, or from history:BRANCH, it says how many
+    /// runs on each side a gate of `compare` needs.
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) pilot: Vec<String>,
+
+    /// The change that the gate allows, with --pilot of several runs or of a history
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_change, requires = "pilot")]
+    pub(crate) gate: f64,
+
+    /// Folder of the history, with --pilot history:BRANCH
+    #[arg(long, value_name = "DIR", default_value = ".storebench/history", requires = "pilot")]
+    pub(crate) history: PathBuf,
 
     /// How narrow intervals should be, with --pilot
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = width, requires = "pilot")]

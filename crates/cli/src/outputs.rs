@@ -20,6 +20,14 @@ pub(crate) fn refuse_existing(file: &Path, force: bool) -> Result<(), Failure> {
     }
 }
 
+/// Refuses `-` as the file of a page, and a file that exists.
+pub(crate) fn refuse_page(file: &Path, force: bool) -> Result<(), Failure> {
+    if file.as_os_str() == "-" {
+        return Err(Failure::bad_input("--output names the file of the page; stdout has the result itself"));
+    }
+    refuse_existing(file, force)
+}
+
 fn exists(file: &Path) -> Failure {
     Failure::bad_input(format!("{} exists; name another file, or use --force to overwrite it", file.display()))
 }

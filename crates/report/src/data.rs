@@ -100,6 +100,8 @@ pub(crate) enum Unit {
 pub(crate) enum Scale {
     /// Linear, from zero if all values are positive.
     Linear,
+    /// Linear, around the values, where small changes of a level matter.
+    Near,
     /// Logarithmic.
     Log,
 }
@@ -195,6 +197,10 @@ pub(crate) enum MarkKind {
     Work,
     /// A trial ended early here.
     End,
+    /// A figure became worse.
+    Worse,
+    /// A figure became better.
+    Better,
 }
 
 /// A moment or a span on the x axis.

@@ -2,12 +2,13 @@
 //!
 //! A report needs only run folders. [`Recorded`] is a run folder that was read. [`Subject`] is several of them, with a
 //! colour for each configuration. `charts` turns it into charts, which are data. `page` makes the HTML, whose tables
-//! need no script. The script (TypeScript in `report/`) draws the charts. [`compare_page`] shows a comparison, and
-//! [`index`] lists many runs.
+//! need no script. The script (TypeScript in `report/`) draws the charts. [`compare_page`] shows a comparison,
+//! [`history_page`] the lines of a history, and [`index`] lists many runs.
 
 mod charts;
 mod compare;
 mod data;
+mod history;
 mod index;
 mod live;
 mod markdown;
@@ -18,6 +19,7 @@ mod recorded;
 mod subject;
 
 pub use compare::compare_page;
+pub use history::history_page;
 pub use index::{INDEX_MARK, IndexedRun, index};
 pub use live::Live;
 pub use markdown::markdown;

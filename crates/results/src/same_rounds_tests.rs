@@ -117,7 +117,7 @@ proptest! {
             Source { name: "r".into(), baseline: None, configuration: Some(name.into()), runs: vec![one] }
         };
         let sides = [side("a"), side("b")];
-        let request = CompareRequest { sides: &sides, threshold: 0.02, gates: &[], must_detect: None, undecided_passes: false, anyway: true };
+        let request = CompareRequest { sides: &sides, history: None, threshold: 0.02, gates: &[], must_detect: None, undecided_passes: false, anyway: true };
         if let Ok(compared) = compare(&request) {
             for figure in compared.pairs[0].figures.iter().filter(|_| compared.pairs[0].paired_by_round) {
                 let Some(ratio) = figure.ratio else { continue };

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use crate::figures::{Figure, RATE_WITHIN_LIMITS, of_trial};
 use crate::stats::{
-    Estimate, Observed, Uncertain, mean_of_runs, mean_of_trials, outlying, paired_ratio, ratio_of_runs,
+    Estimate, Observed, Uncertain, mean_of_runs, mean_of_trials, outlying, paired_ratio, ratio_of_runs, ratio_to_known,
 };
 use crate::{FigureOverTrials, TrialResult};
 
@@ -128,6 +128,15 @@ impl Series {
         (!found.is_empty()).then_some(Observed { at: 0, value, from, to })
     }
 
+    /// The same figure of another run, of which only the value is known. It is rounded as this one is.
+    pub(crate) fn known(&self, value: f64) -> Self {
+        let found = self.points.iter().find_map(|point| point.found);
+        let (from, to) = found.map_or((1.0, 1.0), |found| (found.from / found.value, found.to / found.value));
+        let found = Some(Observed { at: 0, value, from: value * from, to: value * to });
+        let points = vec![Point { trial: 0, round: 0, found, too_few: false }];
+        Self { figure: self.figure.clone(), points }
+    }
+
     /// The figure as a result holds it, with its ratio to the first configuration, one of so many ratios.
     pub(crate) fn result(&self, first: Option<&Self>, together: usize) -> FigureOverTrials {
         FigureOverTrials {
@@ -146,6 +155,21 @@ impl Series {
 pub(crate) fn ratio_of(runs: &[&Series], base: &[&Series]) -> Option<Uncertain> {
     let ratio = ratio_of_runs(&of_runs(runs)?, &of_runs(base)?)?;
     Some(runs.first()?.certain(ratio, runs.len().min(base.len()), true))
+}
+
+/// Fewer known runs do not show how much runs differ.
+pub(crate) const LEAST_KNOWN: usize = 5;
+
+/// The same with known runs as the base, whose differences are also those of one run alone. There is no interval with
+/// fewer than [`LEAST_KNOWN`] of them.
+pub(crate) fn ratio_to_known_runs(runs: &[&Series], known: &[&Series]) -> Option<Uncertain> {
+    let ratio = ratio_to_known(&of_runs(runs)?, &of_runs(known)?)?;
+    Some(runs.first()?.certain(ratio, known.len(), known.len() >= LEAST_KNOWN))
+}
+
+/// The standard deviation between runs, as a share.
+pub(crate) fn spread_of_runs(runs: &[&Series]) -> Option<f64> {
+    mean_of_runs(&of_runs(runs)?)?.of_one().map(f64::exp_m1)
 }
 
 /// The figure over several runs. Of a single run, over its trials.

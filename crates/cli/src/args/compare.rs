@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use storebench_results::compare::{DEFAULT_THRESHOLD, parse_change, parse_threshold};
+use storebench_results::history::DEFAULT_LAST;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,7 +18,8 @@ Examples:
   storebench compare runs/both
   storebench compare runs/both#v1 runs/both#v2 --fail-on 'read.response.p99 > +5%'
   storebench compare runs/old-1,runs/old-2,runs/old-3 runs/new-1,runs/new-2 -o compare.html
-  storebench compare runs/new-1,runs/new-2 --baseline main --format markdown";
+  storebench compare runs/new-1,runs/new-2 --baseline main --format markdown
+  storebench compare runs/new-1 --baseline history:main --fail-on 'response.p99 > +10%'";
 
 /// Compare the configurations of one run, or sets of runs, with 95 % intervals
 ///
@@ -34,7 +36,9 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
 
-    /// Compare with this baseline, which is A
+    /// Compare with this baseline, which is A; history:BRANCH is the last runs of a history
+    ///
+    /// Of the history those runs count that did the same work on the same machine. `history:` takes those of all branches.
     #[arg(long, value_name = "NAME", help_heading = "Baselines")]
     pub(crate) baseline: Option<String>,
 
@@ -65,6 +69,21 @@ pub(crate) struct CompareArgs {
     /// Folder with the baselines
     #[arg(long, value_name = "DIR", default_value = ".storebench/baselines", help_heading = "Baselines")]
     pub(crate) baselines: PathBuf,
+
+    /// Folder of the history, with --baseline history:BRANCH
+    #[arg(long, value_name = "DIR", default_value = ".storebench/history", help_heading = "Baselines")]
+    pub(crate) history: PathBuf,
+
+    /// With --baseline history:BRANCH, compare with at most so many last runs
+    #[arg(
+        long,
+        value_name = "RUNS",
+        default_value_t = DEFAULT_LAST,
+        requires = "baseline",
+        value_parser = clap::value_parser!(u16).range(5..),
+        help_heading = "Baselines"
+    )]
+    pub(crate) last: u16,
 
     /// Treat differences within this percentage as too small to matter
     #[arg(long, value_name = "PERCENT", default_value = DEFAULT_THRESHOLD, value_parser = parse_threshold)]

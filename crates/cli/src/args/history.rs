@@ -16,7 +16,7 @@ Exit codes:
 
 Examples:
   storebench history add runs/nightly
-  storebench history show
+  storebench history show -o history.html
   storebench history check --github
   storebench history check --figure mixed.response.p99 --undecided pass";
 
@@ -92,6 +92,14 @@ pub(crate) struct HistoryViewArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Also write a page (HTML) into this file, with a chart of each line
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Overwrite the files of --output and --junit
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Exit with 1 if a figure became worse
@@ -116,10 +124,6 @@ pub(crate) struct HistoryCheckArgs {
     /// Also write the lines as test cases (JUnit XML) into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-
-    /// Overwrite the --junit file
-    #[arg(long, requires = "junit")]
-    pub(crate) force: bool,
 
     /// Print annotations for GitHub's workflows, and add the result to the job's summary
     ///

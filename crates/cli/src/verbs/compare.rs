@@ -5,12 +5,13 @@ use storebench_results::compare::{
 };
 
 use storebench_report::{Recorded, compare_page};
+use storebench_results::history::HistoryBaseline;
 use storebench_results::human::plural;
 
 use crate::args::{CompareArgs, CompareFormat, Undecided};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json};
-use crate::outputs::{refuse_existing, write_text};
+use crate::outputs::{refuse_page, write_text};
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let named = args.runs.iter().map(|run| Source::open(run));
@@ -18,18 +19,27 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         return save(args, name);
     }
     if let Some(file) = &args.output {
-        if file.as_os_str() == "-" {
-            return Err(Failure::bad_input("--output names the file of the page; stdout has the comparison itself"));
-        }
-        refuse_existing(file, args.force)?;
+        refuse_page(file, args.force)?;
     }
     let gates =
         args.fail_on.iter().map(|gate| gate.parse()).collect::<Result<Vec<Gate>, _>>().map_err(Failure::bad_input)?;
-    let baseline = args.baseline.iter().map(|name| Source::baseline(&args.baselines, name));
+    let branch = args.baseline.as_deref().and_then(|name| name.strip_prefix("history:"));
+    let history = branch.map(|branch| HistoryBaseline::open(&args.history, branch, args.last.into()));
+    let history = history.transpose().map_err(Failure::bad_input)?;
+    let baseline = args.baseline.iter().filter(|_| history.is_none());
+    let baseline = baseline.map(|name| Source::baseline(&args.baselines, name));
     let sides = baseline.chain(named).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
     let CompareArgs { threshold, must_detect, anyway, .. } = *args;
     let undecided_passes = args.undecided == Undecided::Pass;
-    let request = CompareRequest { sides: &sides, threshold, gates: &gates, must_detect, undecided_passes, anyway };
+    let request = CompareRequest {
+        sides: &sides,
+        history: history.as_ref(),
+        threshold,
+        gates: &gates,
+        must_detect,
+        undecided_passes,
+        anyway,
+    };
     let result = compare_runs(&request).map_err(Failure::bad_input)?;
     if let Some(file) = &args.output {
         let mut recorded = Vec::new();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use storebench_report::history_page;
 use storebench_results::history::{
     DEFAULT_RECENT, HistoryEntry, HistoryReport, HistoryRequest, add, history_annotations, history_answer,
     history_junit, history_markdown, history_report, history_text, read,
@@ -15,7 +16,7 @@ use storebench_results::{exit, read_run};
 use crate::args::{HistoryAction, HistoryAddArgs, HistoryArgs, HistoryCheckArgs, HistoryViewArgs, Undecided};
 use crate::failure::Failure;
 use crate::output::{layout, print, print_json_or};
-use crate::outputs::{refuse_existing, write_text};
+use crate::outputs::{refuse_existing, refuse_page, write_text};
 use crate::progress::line;
 
 /// Variables in which CI systems name the commit, and the branch, of a job.
@@ -28,7 +29,9 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8, Failure> {
     match &args.action {
         HistoryAction::Add(args) => add_runs(args),
         HistoryAction::Show(view) => {
+            refuse_files(view, None)?;
             let report = report_of(view, DEFAULT_RECENT)?;
+            write_page(view, &report)?;
             print_json_or(view.json, &report, || history_text(&report, layout()))?;
             Ok(exit::FINE)
         }
@@ -103,13 +106,22 @@ fn report_of(view: &HistoryViewArgs, recent: u32) -> Result<HistoryReport, Failu
     history_report(&request).map_err(Failure::bad_input)
 }
 
+/// Refuses files that exist, before anything is read.
+fn refuse_files(view: &HistoryViewArgs, junit: Option<&Path>) -> Result<(), Failure> {
+    view.output.as_deref().map_or(Ok(()), |file| refuse_page(file, view.force))?;
+    junit.map_or(Ok(()), |file| refuse_existing(file, view.force))
+}
+
+fn write_page(view: &HistoryViewArgs, report: &HistoryReport) -> Result<(), Failure> {
+    view.output.as_deref().map_or(Ok(()), |file| write_text(file, &history_page(report), view.force))
+}
+
 fn check(args: &HistoryCheckArgs) -> Result<u8, Failure> {
-    if let Some(file) = &args.junit {
-        refuse_existing(file, args.force)?;
-    }
+    refuse_files(&args.view, args.junit.as_deref())?;
     let report = report_of(&args.view, args.recent)?;
+    write_page(&args.view, &report)?;
     if let Some(file) = &args.junit {
-        write_text(file, &history_junit(&report), args.force)?;
+        write_text(file, &history_junit(&report), args.view.force)?;
     }
     if args.github {
         if let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") {

@@ -1,14 +1,17 @@
 //! `plan STUDY`: shows what would run. It asks the drivers what they support, without accessing the stores.
 
+use std::path::Path;
+
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
+use storebench_results::history::{HistoryBaseline, HistoryEntry, RunsNeeded, runs_needed};
 use storebench_results::human::{duration, percent};
 use storebench_results::plan::Plan;
-use storebench_results::read_run;
 use storebench_results::rounds_needed::{FigureNeeds, RoundsNeeded, rounds_needed};
+use storebench_results::{RunResult, read_run};
 
 use super::plan_parts::{Shares, shares};
 use crate::args::PlanArgs;
@@ -34,6 +37,9 @@ struct Printed {
     /// How many rounds the study needs, if a pilot was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<RoundsNeeded>,
+    /// How many runs a gate needs, if several runs or a history were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<RunsNeeded>,
 }
 
 /// The cost of the planned time, and the prices behind it.
@@ -128,27 +134,28 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         let cost = plan_cost(&sheet, names, plan.estimate.least_s, plan.estimate.most_s);
         PlannedCost { sheet, cost }
     });
-    let rounds = args.pilot.as_ref().map(|path| {
-        let pilot = read_run(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
-        let phases = |plan: &Plan| plan.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
-        if phases(&pilot.plan) != phases(&plan) {
-            return Err(Failure::bad_input(format!(
-                "{}: this is a run of another study: its phases are {}; use a run of this one",
-                path.display(),
-                phases(&pilot.plan).join(", ")
-            )));
+    let (rounds, runs) = match args.pilot.as_slice() {
+        [] => (None, None),
+        [one] => match one.strip_prefix("history:") {
+            Some(branch) => (None, Some(runs_of_history(args, branch, &plan)?)),
+            None => (Some(rounds_needed(&pilot(one, &plan)?, args.within)), None),
+        },
+        several => {
+            let runs = several.iter().map(|path| pilot(path, &plan)).collect::<Result<Vec<_>, _>>()?;
+            let mut entries: Vec<_> = runs.iter().map(|run| HistoryEntry::of(run, None, None)).collect();
+            entries.sort_by(|a, b| a.began.cmp(&b.began));
+            (None, Some(runs_needed(&entries, args.gate)))
         }
-        Ok::<_, Failure>(rounds_needed(&pilot, args.within))
-    });
-    let rounds = rounds.transpose()?;
+    };
     if args.json {
-        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost, rounds })?;
+        print_json(&Printed { format: "storebench-plan/2", plan, guarantees, parts, cost, rounds, runs })?;
         return Ok(0);
     }
     let mut out = plan.to_string();
     out += &cost.as_ref().map(money).unwrap_or_default();
     out += &parts.as_ref().map(Shares::in_words).unwrap_or_default();
     out += &rounds.as_ref().map(in_words).unwrap_or_default();
+    out += &runs.as_ref().map(|runs| format!("\n{}", runs.in_words())).unwrap_or_default();
     out += "\nguarantees\n";
     for (configuration, phases, guarantee) in alike(&guarantees, opened.study.phases.len()) {
         out += &format!(
@@ -176,6 +183,30 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     }
     print(&out)?;
     Ok(0)
+}
+
+/// Reads an earlier run of the study.
+fn pilot(path: &str, plan: &Plan) -> Result<RunResult, Failure> {
+    let pilot = read_run(Path::new(path)).map_err(|error| Failure::bad_input(format!("{path}: {error}")))?;
+    let phases = |plan: &Plan| plan.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+    if phases(&pilot.plan) != phases(plan) {
+        return Err(Failure::bad_input(format!(
+            "{path}: this is a run of another study: its phases are {}; use a run of this one",
+            phases(&pilot.plan).join(", ")
+        )));
+    }
+    Ok(pilot)
+}
+
+/// How many runs a gate needs, by the runs of the study in the history.
+fn runs_of_history(args: &PlanArgs, branch: &str, plan: &Plan) -> Result<RunsNeeded, Failure> {
+    let history = HistoryBaseline::open(&args.history, branch, usize::MAX).map_err(Failure::bad_input)?;
+    let mut entries = history.into_entries();
+    entries.retain(|entry| entry.title == plan.title);
+    match entries.is_empty() {
+        true => Err(Failure::bad_input(format!("the history has no run of the study `{}`", plan.title))),
+        false => Ok(runs_needed(&entries, args.gate)),
+    }
 }
 
 /// What each phase is guaranteed. If all configurations of a store have the same guarantees, they are listed once, by the

@@ -1,6 +1,8 @@
 //! `history`: runs that are added, what a check of them says, and what is refused.
 
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -18,13 +20,15 @@ fn nights(cli: &Cli, slower_from: usize) {
     for check in run["checks"].as_array_mut().unwrap() {
         check["severity"] = "note".into();
     }
+    let measured = run["configurations"][0]["figures"].clone();
     for nth in 0..40 {
         run["run"]["began"] = format!("2026-{:02}-{:02}T02:00:00Z", nth / 28 + 1, nth % 28 + 1).into();
         let wobble = 1.0 + 0.01 * [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5][nth * 3 % 7];
-        let per_s = 1_000.0 * wobble * if nth < slower_from { 1.0 } else { 0.9 };
+        let times = wobble * if nth < slower_from { 1.0 } else { 0.9 };
         for (name, figure) in run["configurations"][0]["figures"].as_object_mut().unwrap() {
-            let faster = if name.ends_with("throughput") || name.ends_with("documents") { per_s } else { 1e9 / per_s };
-            figure["figure"]["value"] = faster.into();
+            let is_rate = name.ends_with("throughput") || name.ends_with("documents");
+            let value = measured[name]["figure"]["value"].as_f64().unwrap();
+            figure["figure"]["value"] = if is_rate { value * times } else { value / times }.into();
         }
         cli.write(&format!("night-{nth}.json"), &run.to_string());
     }
@@ -66,6 +70,15 @@ fn a_slowdown_fails_the_check_with_its_commit() {
     let junit = std::fs::read_to_string(cli.path("lines.xml")).unwrap();
     assert!(junit.contains("tests=\"2\" failures=\"2\" skipped=\"0\""), "{junit}");
     cli.run("history check --junit lines.xml").code(2);
+    // The same on a page, which loads nothing.
+    assert_eq!(cli.run("history check -o lines.html").code(1).out, worse.out);
+    cli.run("history show -o lines.html").code(2);
+    assert!(cli.run("history show -o -").code(2).err.contains("--output names the file"));
+    let page = std::fs::read_to_string(cli.path("lines.html")).unwrap();
+    assert!(page.contains("2 figures became worse") && page.contains("<h2>Lines</h2>"), "{page}");
+    assert!(page.contains(r#""kind":"worse""#) && page.contains(", c33 – c34\""), "{page}");
+    assert!(page.contains("default-src 'none'") && !page.contains("src=\"http"), "{page}");
+    cli.run("history show -o lines.html --force").code(0);
     cli.run("history check --junit lines.xml --force").code(1);
     // `show` shows the same, and judges nothing.
     assert_eq!(cli.run("history show").code(0).out, worse.out);
@@ -124,4 +137,69 @@ fn bad_input_is_told_and_nothing_is_added() {
     std::fs::write(month.join("x.json"), "{}").unwrap();
     let error = cli.run("history show").code(2).err;
     assert!(error.contains("x.json: is no entry of a history") && error.contains("restore it"), "{error}");
+}
+
+#[test]
+fn the_last_runs_are_a_baseline_and_say_how_many_runs_a_gate_needs() {
+    let cli = Cli::new();
+    nights(&cli, 40);
+    add(&cli, 0..3);
+    let gate = ["--fail-on", "mixed.throughput < -5%"];
+    let compare = |run: &str, branch: &str| {
+        let baseline = format!("history:{branch}");
+        cli.run_args(&[&["compare", run, "--baseline", &baseline][..], &gate].concat())
+    };
+    let few = compare("night-39.json", "main").code(5);
+    assert!(few.err.contains("the history has 3 runs of it"), "{}", few.err);
+    add(&cli, 3..40);
+    let passed = compare("night-39.json", "main").code(0).words();
+    assert!(passed.contains("baseline history:main, 20 runs") && passed.contains("would detect −"), "{passed}");
+    compare("night-39.json", "").code(0);
+    let error = compare("night-39.json", "topic").code(2).err;
+    assert!(error.contains("no runs of branch `topic`; it has: main"), "{error}");
+    let needs = |pilot: &[&str]| {
+        let done = cli.run_args(&[&["plan", "books.toml", "--gate", "5%", "--pilot"][..], pilot].concat()).code(0);
+        let line = done.out.lines().find(|line| line.starts_with("A gate of 5 % on memory mixed.throughput needs "));
+        line.unwrap_or_else(|| panic!("{}", done.out)).to_owned()
+    };
+    let by_history = needs(&["history:main"]);
+    assert!(by_history.ends_with(", from 40 runs)"), "{by_history}");
+    let by_runs = needs(&["night-0.json", "night-1.json", "night-2.json"]);
+    assert!(by_runs.ends_with(", from 3 runs)"), "{by_runs}");
+    cli.run("plan books.toml --pilot history:topic").code(2);
+}
+
+fn entries(cli: &Cli) -> usize {
+    let files = |month: std::fs::DirEntry| std::fs::read_dir(month.path()).unwrap().flatten();
+    let months = std::fs::read_dir(cli.path(".storebench/history")).into_iter().flatten().flatten();
+    months.flat_map(files).filter(|file| file.path().extension().is_some_and(|end| end == "json")).count()
+}
+
+/// Killed at any moment, it leaves whole entries, and the next one completes the history.
+#[test]
+fn an_add_that_is_killed_leaves_whole_entries() {
+    let cli = Cli::new();
+    nights(&cli, 40);
+    let names: Vec<String> = (0..40).map(|nth| format!("night-{nth}.json")).collect();
+    let args: Vec<&str> = ["history", "add"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let runs = || cli.run("history show --json").code(0).json()["runs"].clone();
+    let mut landed = 0;
+    for kill in 0..8 {
+        let before = entries(&cli);
+        let mut adding = cli.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while entries(&cli) <= before + kill % 3 && adding.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        std::thread::sleep(Duration::from_micros(300 * kill as u64));
+        landed += usize::from(adding.try_wait().unwrap().is_none());
+        let _ = adding.kill();
+        adding.wait().unwrap();
+        assert_eq!(runs(), entries(&cli));
+    }
+    assert!(landed > 0, "no kill came before the end");
+    // What a kill between writing and naming a file leaves.
+    let month = cli.path(".storebench/history/2026-01");
+    std::fs::write(month.join(".tmpA1b2C3"), "{\"format\": \"storebench-history/1\", \"ru").unwrap();
+    cli.run_args(&args).code(0);
+    assert_eq!((runs(), entries(&cli)), (40.into(), 40));
 }

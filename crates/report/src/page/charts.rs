@@ -26,13 +26,19 @@ pub(crate) fn section(subject: &Subject, charts: &[Chart], heading: &str) -> Mar
 }
 
 fn place(subject: &Subject, chart: &Chart) -> Markup {
+    let table = if chart.kind == Kind::Heat { heat(subject, chart) } else { table(subject, chart) };
+    figure(chart, &table)
+}
+
+/// The place of a chart, with its text alternative and a table.
+pub(crate) fn figure(chart: &Chart, table: &Markup) -> Markup {
     html! {
         figure.chart id=(chart.id) {
             figcaption { h3 { (chart.title) } p.about { (chart.about) } }
             div.plot data-chart=(chart.id) role="img" aria-label=(format!("{}: {}", chart.title, chart.about)) {}
             details.data {
                 summary { "Table" }
-                div.scroll { @if chart.kind == Kind::Heat { (heat(subject, chart)) } @else { (table(subject, chart)) } }
+                div.scroll { (table) }
             }
         }
     }

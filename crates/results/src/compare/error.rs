@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::FolderError;
+use crate::history::HistoryError;
 
 /// Errors of `compare`. All of them are bad input.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,9 @@ pub enum CompareError {
     /// A run cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The history has nothing to compare with.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// No configuration, or more than one, matches the name.
     #[error("{run} has {} called `{wanted}`; its configurations are: {}", if *.several { "several configurations" } else { "no configuration" }, list(.there))]
     Configuration {

@@ -24,6 +24,8 @@ pub const APART: &str = "each run counts as one measurement: B/A is the ratio of
 /// The note on ratios between two runs, or one run and others.
 pub const ONE_RUN: &str =
     "with one run on a side, a difference may be run-to-run noise; compare several runs on each side";
+/// The note on ratios to the runs of a history.
+pub const HISTORY: &str = "A is the last runs of a history: how much they differ is the noise of a run of B, too";
 /// The note on ratios within rounds.
 pub const PAIRED: &str = "paired by round: drift of the machine between rounds cancels out";
 /// What a reader must know about the intervals of several comparisons.
@@ -36,6 +38,9 @@ pub fn about_intervals(result: &CompareResult) -> Option<String> {
 
 /// How A and B are compared.
 pub fn how(pair: &ComparedPair) -> &'static str {
+    if pair.from_history {
+        return HISTORY;
+    }
     match (pair.paired_by_round, pair.a.more_runs.is_empty() || pair.b.more_runs.is_empty()) {
         (true, _) => PAIRED,
         (_, true) => ONE_RUN,
@@ -165,7 +170,7 @@ pub fn headline(figures: &[&ComparedFigure]) -> String {
 }
 
 /// `+12.3 %`, `−4.00 %`; from twice as much `×2.40`.
-fn change(ratio: f64) -> String {
+pub(super) fn change(ratio: f64) -> String {
     match ratio {
         _ if ratio >= 2.0 => format!("×{}", digits(ratio)),
         _ if ratio < 1.0 => format!("−{}", percent(1.0 - ratio)),
@@ -183,7 +188,9 @@ pub fn facts(configuration: &ComparedConfiguration) -> Vec<String> {
         n if configuration.baseline.is_some() => format!("{name}, {n} runs"),
         n => format!("{name} and {}", plural(n as u64 - 1, "more run")),
     };
-    let trials = plural(runs.iter().map(|run| run.trials.len() as u64).sum(), "trial");
+    // A history does not know them.
+    let trials: u64 = runs.iter().map(|run| run.trials.len() as u64).sum();
+    let trials = if trials == 0 { String::new() } else { plural(trials, "trial") };
     // To the minute: enough to distinguish runs.
     let minutes = || runs.iter().map(|run| minute(&run.began));
     let (begin, end) = (minutes().min(), minutes().max());

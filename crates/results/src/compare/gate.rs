@@ -7,7 +7,8 @@ use storebench_study::workload::did_you_mean;
 
 use super::error::{CompareError, list};
 use super::model::{ComparedFigure, ComparedPair, GateOutcome, GateResult, Judgement};
-use crate::human::{count, percent};
+use crate::human::{count, percent, plural};
+use crate::series::LEAST_KNOWN;
 use crate::stats::MOST_TRIALS;
 
 /// At most this many phases and operations are listed in the error about a gate that names no figure.
@@ -152,14 +153,20 @@ pub(super) fn judge_gates(
     // Several gates on one figure use the same interval.
     let together: IndexSet<(u32, &str)> = named.iter().map(|(_, pair, _, figure)| (*pair, &*figure.figure)).collect();
     let judged = named.iter().map(|(gate, number, pair, figure)| {
-        let judged = gate.judge(figure, pair.paired_by_round, together.len(), must_detect);
+        let judged = gate.judge(figure, pair, together.len(), must_detect);
         GateResult { pair: *number, ..judged }
     });
     Ok(judged.collect())
 }
 
 impl Gate {
-    fn judge(&self, figure: &ComparedFigure, paired: bool, together: usize, must_detect: Option<f64>) -> GateResult {
+    fn judge(
+        &self,
+        figure: &ComparedFigure,
+        pair: &ComparedPair,
+        together: usize,
+        must_detect: Option<f64>,
+    ) -> GateResult {
         let ratio = figure.uncertain.map(|ratio| ratio.estimate(together));
         let detectable = figure.uncertain.and_then(|ratio| ratio.detectable(self.line, self.above, together));
         let beyond = |ratio: f64| if self.above { ratio > self.line } else { ratio < self.line };
@@ -177,7 +184,15 @@ impl Gate {
             }
             (_, Some(_)) => {
                 rounds = figure.uncertain.and_then(|ratio| ratio.trials_to_exclude(self.line, together));
-                (GateOutcome::Undecided, Some(what_decides(rounds, paired)))
+                (GateOutcome::Undecided, Some(what_decides(rounds, pair)))
+            }
+            (Judgement::OneRun, None) if pair.from_history => {
+                let runs = plural(figure.a.trials.into(), "run");
+                let why = format!(
+                    "the history has {runs} of it since its last change, of {LEAST_KNOWN} that it takes; add more with \
+                     `storebench history add`"
+                );
+                (GateOutcome::Undecided, Some(why))
             }
             (Judgement::OneRun, None) => {
                 let why =
@@ -219,8 +234,12 @@ impl Gate {
 }
 
 /// What would decide a gate whose limit is inside the interval.
-fn what_decides(rounds: Option<u32>, paired: bool) -> String {
-    let unit = if paired { "rounds" } else { "runs on each side" };
+fn what_decides(rounds: Option<u32>, pair: &ComparedPair) -> String {
+    let unit = match pair.paired_by_round {
+        true => "rounds",
+        false if pair.from_history => "runs of B",
+        false => "runs on each side",
+    };
     match rounds {
         Some(rounds) => {
             format!("the limit is inside the interval; about {} {unit} would decide it", count(rounds.into()))

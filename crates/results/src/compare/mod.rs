@@ -8,6 +8,7 @@ mod baseline;
 mod error;
 pub mod format;
 mod gate;
+mod known;
 mod markdown;
 mod model;
 mod pairs;

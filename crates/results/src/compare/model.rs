@@ -46,6 +46,10 @@ pub struct ComparedPair {
     pub b: ComparedConfiguration,
     /// Whether ratios were taken within rounds of one run. Otherwise they are between runs.
     pub paired_by_round: bool,
+    /// Whether A is runs of a history, of which each figure has one value. How much they differ is then the noise of a
+    /// single run B, too. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_history: bool,
     /// How their work, guarantees, copies or documents differ. Empty unless compared anyway.
     pub differences: Vec<Difference>,
     /// What else a reader should know.
@@ -169,6 +173,9 @@ pub struct ComparedFigure {
     /// The ratio before it gets an interval.
     #[serde(skip)]
     pub(crate) uncertain: Option<Uncertain>,
+    /// The standard deviation between the runs of A, as a share, if A is a history.
+    #[serde(skip)]
+    pub(crate) spread_of_a: Option<f64>,
     /// The figure's name with the operation, where the phase has a single one: gates may say it.
     #[serde(skip)]
     pub(crate) also: Option<String>,

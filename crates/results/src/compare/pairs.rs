@@ -6,9 +6,10 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::error::CompareError;
 use super::gate::{Gate, judge_gates};
+use super::known::{of_all_sides, pairs_with_history};
 use super::model::{
     COMPARE_FORMAT, CheckCount, CompareResult, ComparedConfiguration, ComparedFigure, ComparedPair, ComparedRun,
-    Judgement,
+    Judgement, UnmatchedConfiguration,
 };
 use super::sides::{OneRun, SideConfiguration, Source, matched};
 use crate::comparability::{
@@ -16,9 +17,10 @@ use crate::comparability::{
 };
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
+use crate::history::HistoryBaseline;
 use crate::human::bytes;
 use crate::own_settings::setting_differences;
-use crate::series::{Series, over_runs, ratio_of};
+use crate::series::{Series, over_runs, ratio_of, ratio_to_known_runs, spread_of_runs};
 use crate::stats::{CONFIDENCE, Estimate};
 use crate::validity::{CheckResult, Severity};
 use crate::{RunResult, TrialResult};
@@ -31,6 +33,8 @@ const SPOILED: [&str; 3] = ["lost-writes", "unread-writes", "wrong-content"];
 pub struct CompareRequest<'a> {
     /// The sides. The others are compared with the first. Of a single side, the configurations are compared.
     pub sides: &'a [Source],
+    /// A history that all sides are compared with instead.
+    pub history: Option<&'a HistoryBaseline>,
     /// Ratios within this share of 1 count as unchanged.
     pub threshold: f64,
     /// Limits on the change of figures.
@@ -49,16 +53,52 @@ pub struct CompareRequest<'a> {
 /// There is nothing to compare; a run is partial or not comparable without `anyway`; a gate names no
 /// figure.
 pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareError> {
-    let matched = matched(request.sides)?;
-    if !request.anyway {
-        let configurations = matched.pairs.iter().flat_map(|(a, b)| [a, b]);
-        let refused: IndexSet<String> = configurations.flat_map(SideConfiguration::partial).collect();
-        if !refused.is_empty() {
-            return Err(CompareError::Partial(refused.into_iter().collect()));
-        }
-    }
-    let mut pairs = Vec::new();
     let mut unlike = IndexSet::new();
+    let (pairs, unmatched) = match request.history {
+        Some(history) => {
+            let configurations = of_all_sides(request.sides)?;
+            refuse_partial(request, configurations.iter())?;
+            unlike.extend(configurations.iter().flat_map(unlike_runs));
+            pairs_with_history(history, &configurations, request.threshold)?
+        }
+        None => pairs_of(request, &mut unlike)?,
+    };
+    if !request.anyway && !unlike.is_empty() {
+        return Err(CompareError::Unlike(unlike.into_iter().collect()));
+    }
+    let gates = judge_gates(request.gates, request.must_detect, &pairs)?;
+    Ok(CompareResult {
+        format: COMPARE_FORMAT.to_owned(),
+        threshold: request.threshold,
+        confidence: CONFIDENCE,
+        anyway: request.anyway,
+        pairs,
+        unmatched: unmatched.into_iter().chain(request.sides.iter().flat_map(Source::incomplete)).collect(),
+        must_detect: request.must_detect,
+        undecided_passes: request.undecided_passes,
+        gates,
+    })
+}
+
+fn refuse_partial<'a>(
+    request: &CompareRequest<'_>,
+    configurations: impl Iterator<Item = &'a SideConfiguration<'a>>,
+) -> Result<(), CompareError> {
+    let refused: IndexSet<String> = configurations.flat_map(SideConfiguration::partial).collect();
+    match refused.is_empty() || request.anyway {
+        true => Ok(()),
+        false => Err(CompareError::Partial(refused.into_iter().collect())),
+    }
+}
+
+/// The pairs of the sides, and configurations without a counterpart. `unlike` gets what makes them not comparable.
+fn pairs_of(
+    request: &CompareRequest<'_>,
+    unlike: &mut IndexSet<String>,
+) -> Result<(Vec<ComparedPair>, Vec<UnmatchedConfiguration>), CompareError> {
+    let matched = matched(request.sides)?;
+    refuse_partial(request, matched.pairs.iter().flat_map(|(a, b)| [a, b]))?;
+    let mut pairs = Vec::new();
     for (a, b) in &matched.pairs {
         // Any of those that are compared with A may be the one that catches the eye.
         let together = matched.pairs.iter().filter(|(other, _)| other.is(a)).count();
@@ -71,25 +111,11 @@ pub fn compare(request: &CompareRequest<'_>) -> Result<CompareResult, CompareErr
         unlike.extend([a, b].into_iter().flat_map(unlike_runs));
         pairs.push(pair);
     }
-    if !request.anyway && !unlike.is_empty() {
-        return Err(CompareError::Unlike(unlike.into_iter().collect()));
-    }
-    let gates = judge_gates(request.gates, request.must_detect, &pairs)?;
-    Ok(CompareResult {
-        format: COMPARE_FORMAT.to_owned(),
-        threshold: request.threshold,
-        confidence: CONFIDENCE,
-        anyway: request.anyway,
-        pairs,
-        unmatched: matched.unmatched.into_iter().chain(request.sides.iter().flat_map(Source::incomplete)).collect(),
-        must_detect: request.must_detect,
-        undecided_passes: request.undecided_passes,
-        gates,
-    })
+    Ok((pairs, matched.unmatched))
 }
 
 /// How the runs of one side differ from its first one.
-fn unlike_runs(side: &SideConfiguration<'_>) -> Vec<String> {
+pub(super) fn unlike_runs(side: &SideConfiguration<'_>) -> Vec<String> {
     let Some((first, others)) = side.runs.split_first() else { return Vec::new() };
     let (trials, _) = first.whole();
     let mut unlike = Vec::new();
@@ -126,7 +152,8 @@ fn compare_configurations(
     let mut figures = Vec::new();
     for (name, of_a) in &series_a {
         let Some(of_b) = series_b.get(name) else { continue };
-        let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), paired, of_some };
+        let against = if paired { Against::SameRounds } else { Against::OtherRuns };
+        let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), against, of_some };
         figures.push(both.compared(&trials_a, threshold, together));
     }
     let others = b.runs.iter().chain(a.runs.iter().skip(1));
@@ -160,6 +187,7 @@ fn compare_configurations(
         a: side_a,
         b: side_b,
         paired_by_round: paired,
+        from_history: false,
         differences: differences(&trials_a, &trials_b),
         notes,
         figures,
@@ -167,7 +195,7 @@ fn compare_configurations(
 }
 
 /// A configuration as it is reported, and its complete trials.
-fn side<'a>(
+pub(super) fn side<'a>(
     configuration: &SideConfiguration<'a>,
 ) -> Result<(ComparedConfiguration, Vec<&'a TrialResult>), CompareError> {
     let mut runs = Vec::new();
@@ -241,7 +269,10 @@ fn notes(a: &OneRun, b: &OneRun) -> Option<String> {
 
 /// The figures to compare, each for every run. A figure that a run lacks is left out. If a phase's rate was searched,
 /// only the rate is compared: its times and throughput are those of a different rate in each trial.
-fn series(configuration: &SideConfiguration<'_>, rounds: Option<&BTreeSet<u32>>) -> IndexMap<String, Vec<Series>> {
+pub(super) fn series(
+    configuration: &SideConfiguration<'_>,
+    rounds: Option<&BTreeSet<u32>>,
+) -> IndexMap<String, Vec<Series>> {
     let mut all: IndexMap<String, Vec<Series>> = IndexMap::new();
     for of in &configuration.runs {
         let (trials, run) = (of.whole().0, &of.run.run);
@@ -277,33 +308,48 @@ fn sheets(a: &RunResult, b: &RunResult) -> Option<(bool, String)> {
     (a != b).then(|| (other, format!("{told}: A is priced by {}; B by {}", name(a), name(b))))
 }
 
+/// What B is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Against {
+    /// A of the same rounds.
+    SameRounds,
+    /// A of other runs.
+    OtherRuns,
+    /// Known runs of a history.
+    Known,
+}
+
 /// A figure of both sides, for each run.
-struct Both<'a> {
-    a: Vec<&'a Series>,
-    b: Vec<&'a Series>,
-    paired: bool,
+pub(super) struct Both<'a> {
+    pub(super) a: Vec<&'a Series>,
+    pub(super) b: Vec<&'a Series>,
+    pub(super) against: Against,
     /// Whether a side has trials in rounds that the other lacks.
-    of_some: bool,
+    pub(super) of_some: bool,
 }
 
 impl Both<'_> {
-    fn compared(&self, trials_a: &[&TrialResult], threshold: f64, together: usize) -> ComparedFigure {
+    pub(super) fn compared(&self, trials_a: &[&TrialResult], threshold: f64, together: usize) -> ComparedFigure {
         let first = self.a[0];
         let Figure { phase, op, measure, .. } = &first.figure;
         let all =
             |series: &[&Series], of: fn(&Series) -> Vec<u32>| series.iter().flat_map(|series| of(series)).collect();
         let (none_in_a, none_in_b): (Vec<u32>, Vec<u32>) =
             (all(&self.a, Series::none_in), all(&self.b, Series::none_in));
-        let uncertain = if self.paired { self.b[0].ratio_to(first) } else { ratio_of(&self.b, &self.a) };
+        let uncertain = match self.against {
+            Against::SameRounds => self.b[0].ratio_to(first),
+            Against::OtherRuns => ratio_of(&self.b, &self.a),
+            Against::Known => ratio_to_known_runs(&self.b, &self.a),
+        };
+        let paired = self.against == Against::SameRounds;
+        let unknown_noise = self.against == Against::Known || self.a.len().min(self.b.len()) == 1 && !paired;
         let uncertain = uncertain.filter(|_| none_in_a.is_empty() && none_in_b.is_empty());
         let ratio = uncertain.map(|ratio| ratio.estimate(together));
         let at_least = self.a.iter().chain(&self.b).any(|series| series.at_least());
         let judgement = match ratio {
             None => Judgement::Missing,
             Some(_) if at_least => Judgement::AtLeast,
-            Some(ratio) if ratio.low.is_none() && self.a.len().min(self.b.len()) == 1 && !self.paired => {
-                Judgement::OneRun
-            }
+            Some(ratio) if ratio.low.is_none() && unknown_noise => Judgement::OneRun,
             Some(ratio) => judge(&ratio, measure.better, threshold),
         };
         let missing = none_in_a.len() + none_in_b.len();
@@ -318,7 +364,7 @@ impl Both<'_> {
                 _ if too_few == missing => "too few attempts in trials of A and B".to_owned(),
                 _ => "missing in trials of A and B".to_owned(),
             },
-            Judgement::OneTrial if self.of_some || first.trials() > 1 || !self.paired => {
+            Judgement::OneTrial if self.of_some || first.trials() > 1 || !paired => {
                 match *measure == RATE_WITHIN_LIMITS {
                     true => "too few searches".to_owned(),
                     false => "one round in common".to_owned(),
@@ -343,6 +389,7 @@ impl Both<'_> {
             judgement,
             word,
             uncertain,
+            spread_of_a: (self.against == Against::Known).then(|| spread_of_runs(&self.a)).flatten(),
             too_few: missing > 0 && too_few == missing,
             also: trials_a.first().and_then(|trial| lone_name(trial, &first.figure)),
         }

@@ -1,4 +1,5 @@
 mod gates;
+mod history;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -73,7 +74,15 @@ fn faster(by: f64) -> Vec<f64> {
 }
 
 fn plain(sides: &[Source]) -> CompareRequest<'_> {
-    CompareRequest { sides, threshold: 0.02, gates: &[], must_detect: None, undecided_passes: false, anyway: false }
+    CompareRequest {
+        sides,
+        history: None,
+        threshold: 0.02,
+        gates: &[],
+        must_detect: None,
+        undecided_passes: false,
+        anyway: false,
+    }
 }
 
 fn compared(sides: &[Source], gates: &[&str]) -> Result<CompareResult, CompareError> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{HISTORY_FORMAT, HistoryEntry};
+use crate::FolderError;
 use crate::new_file::write_new;
 
 /// Errors of a history. All of them are bad input.
@@ -13,22 +14,9 @@ pub enum HistoryError {
     /// There is nothing to look at.
     #[error("{0}")]
     Nothing(String),
-    /// A file cannot be read.
-    #[error("{path}: cannot be read: {source}")]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A file is no entry.
-    #[error("{path}: {what}")]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        what: String,
-    },
+    /// A file cannot be read, or is no entry.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// A file cannot be written.
     #[error("{path}: cannot be written: {source}; free space, or give another folder with --history")]
     Write {
@@ -77,7 +65,7 @@ pub fn read(folder: &Path) -> Result<Vec<HistoryEntry>, HistoryError> {
     let mut entries = Vec::new();
     for month in listed(folder)?.into_iter().filter(|path| path.is_dir()) {
         for file in listed(&month)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")) {
-            let bytes = std::fs::read(&file).map_err(|source| HistoryError::Read { path: file.clone(), source })?;
+            let bytes = std::fs::read(&file).map_err(|error| unreadable(&file, &error))?;
             entries.push(parsed(&bytes, &file)?);
         }
     }
@@ -98,14 +86,18 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, HistoryError> {
                 format!("there is no history in {}: add a run with `storebench history add RUN`", folder.display());
             HistoryError::Nothing(text)
         }
-        _ => HistoryError::Read { path: folder.to_owned(), source },
+        _ => unreadable(folder, &source).into(),
     })?;
     paths.sort();
     Ok(paths)
 }
 
-fn parsed(bytes: &[u8], file: &Path) -> Result<HistoryEntry, HistoryError> {
-    let corrupt = |what: String| HistoryError::Corrupt { path: file.to_owned(), what };
+fn unreadable(path: &Path, error: &std::io::Error) -> FolderError {
+    FolderError::Corrupt { path: path.to_owned(), what: format!("cannot be read: {error}") }
+}
+
+fn parsed(bytes: &[u8], file: &Path) -> Result<HistoryEntry, FolderError> {
+    let corrupt = |what: String| FolderError::Corrupt { path: file.to_owned(), what };
     let remedy = "restore it, or remove it if the run does not matter";
     let entry: HistoryEntry =
         serde_json::from_slice(bytes).map_err(|e| corrupt(format!("is no entry of a history: {e}; {remedy}")))?;

@@ -33,6 +33,8 @@ pub(super) struct Point<'a> {
     pub(super) entry: &'a HistoryEntry,
     pub(super) version: &'a str,
     pub(super) value: f64,
+    /// The ends of its interval over the run's trials.
+    pub(super) ends: [Option<f64>; 2],
 }
 
 /// The lines of these entries, oldest first: figures that `wanted` names, or those that stand for their phase.
@@ -55,9 +57,13 @@ pub(super) fn lines<'a>(entries: &[&'a HistoryEntry], wanted: &[String]) -> Vec<
                     without: 0,
                     invalid: 0,
                 });
-                match configuration.figures[figure][0].filter(|value| value.is_finite() && *value > 0.0) {
-                    _ if configuration.is_invalid(figure) => line.invalid += 1,
-                    Some(value) => line.points.push(Point { entry, version: &configuration.version, value }),
+                match configuration.counted(figure) {
+                    Some(value) => {
+                        let [_, low, high] = configuration.figures[figure];
+                        let version = &configuration.version;
+                        line.points.push(Point { entry, version, value, ends: [low, high] });
+                    }
+                    None if configuration.is_invalid(figure) => line.invalid += 1,
                     None => line.without += 1,
                 }
             }
@@ -77,6 +83,12 @@ impl Line<'_> {
 }
 
 impl HistoryConfiguration {
+    /// The value of a figure, if it has one and no check found it invalid.
+    pub(super) fn counted(&self, figure: &str) -> Option<f64> {
+        let value = self.figures.get(figure)?[0].filter(|value| value.is_finite() && *value > 0.0);
+        value.filter(|_| !self.is_invalid(figure))
+    }
+
     /// Whether a check found this figure invalid.
     fn is_invalid(&self, figure: &str) -> bool {
         let about = |phase: &str| figure.strip_prefix(phase).is_some_and(|rest| rest.starts_with('.'));
@@ -86,7 +98,7 @@ impl HistoryConfiguration {
 
 /// The figures of a configuration that are wanted. Without a wish, one for each phase: the rate within limits if it was
 /// searched, else p99 of the response time where operations came at a rate, else documents or operations each second.
-fn figures<'a>(of: &'a HistoryConfiguration, wanted: &[String]) -> Vec<(&'a str, Measure)> {
+pub(super) fn figures<'a>(of: &'a HistoryConfiguration, wanted: &[String]) -> Vec<(&'a str, Measure)> {
     let known = of.figures.keys().filter_map(|name| Some((name.as_str(), measure_of(name)?)));
     if !wanted.is_empty() {
         return known.filter(|(name, _)| wanted.iter().any(|path| is_named(name, path))).collect();

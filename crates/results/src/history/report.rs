@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::baseline::branches;
 use super::changes::{Change, Changes, FalseAlarms, LEAST_AFTER, LEAST_BEFORE, changes, clipped, detectable};
 use super::folder::HistoryError;
 use super::lines::{Line, Point, is_named, lines};
@@ -126,6 +127,10 @@ pub struct HistoryValue {
     pub version: String,
     /// The figure.
     pub value: f64,
+    /// The lower end of its 95 % interval over the run's trials. Null without one.
+    pub low: Option<f64>,
+    /// The upper end, likewise.
+    pub high: Option<f64>,
 }
 
 /// A change of a figure.
@@ -181,11 +186,9 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
     let entries: Vec<&HistoryEntry> =
         request.entries.iter().filter(|entry| entry.branch.as_deref() == branch).collect();
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        let mut branches: Vec<&str> = request.entries.iter().filter_map(|entry| entry.branch.as_deref()).collect();
-        branches.sort_unstable();
-        branches.dedup();
         let branch = branch.unwrap_or_default();
-        return nothing(format!("the history has no runs of branch `{branch}`; it has: {}", branches.join(", ")));
+        let all = branches(request.entries).join(", ");
+        return nothing(format!("the history has no runs of branch `{branch}`; it has: {all}"));
     };
     let found = lines(&entries, request.figures);
     for wanted in request.figures {
@@ -332,7 +335,7 @@ impl HistoryChange {
 }
 
 /// What else differs between two runs.
-fn also_changed(a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
+pub(super) fn also_changed(a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
     let (x, y) = (&a.entry.system, &b.entry.system);
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     [
@@ -358,6 +361,7 @@ impl HistoryRun {
 
 impl HistoryValue {
     fn of(point: &Point<'_>) -> Self {
-        Self { of: HistoryRun::of(point), version: point.version.to_owned(), value: point.value }
+        let Point { value, ends: [low, high], .. } = *point;
+        Self { of: HistoryRun::of(point), version: point.version.to_owned(), value, low, high }
     }
 }

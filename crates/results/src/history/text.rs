@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::report::{HistoryChange, HistoryLine, HistoryReport, HistoryRun};
-use crate::figures::measure_of;
 use crate::human::{bytes, digits, duration, listed, minute, plural, rate};
 use crate::lines::paragraph;
 use crate::stats::Estimate;
@@ -24,26 +23,14 @@ pub fn history_text(report: &HistoryReport, layout: Layout) -> String {
     answer.lines().for_each(|line| {
         let _ = writeln!(out, "{}", paint.bold(line));
     });
-    let mut about: Vec<String> = Vec::new();
-    for line in &report.lines {
-        about.extend(line.changes.iter().map(|change| line.told(change)));
-        about.extend(line.taken_back.iter().map(|back| {
-            format!(
-                "{}: the change at {} that the run of {} showed did not last, and was taken back with that of {}",
-                line.name(),
-                place(&back.first_after),
-                minute(&back.found.began),
-                minute(&back.taken_back.began)
-            )
-        }));
-    }
+    let about = history_changes(report);
     if !about.is_empty() {
         out.push('\n');
         about.iter().for_each(|text| out.push_str(&paragraph("- ", "  ", text, layout.width)));
     }
-    let _ = write!(out, "\n{}", layout.table(&table(report)));
+    let _ = write!(out, "\n{}", layout.table(&history_table(report)));
     out.push('\n');
-    notes(report).iter().for_each(|note| out.push_str(&paragraph("", "", note, layout.width)));
+    history_notes(report).iter().for_each(|note| out.push_str(&paragraph("", "", note, layout.width)));
     out
 }
 
@@ -55,11 +42,29 @@ pub fn history_markdown(report: &HistoryReport) -> String {
             let _ = writeln!(out, "- {}", crate::table::escaped(&line.told(change)));
         }
     }
-    let _ = write!(out, "\n{}\n", table(report).markdown(str::to_owned));
-    notes(report).iter().for_each(|note| {
+    let _ = write!(out, "\n{}\n", history_table(report).markdown(str::to_owned));
+    history_notes(report).iter().for_each(|note| {
         let _ = writeln!(out, "<sub>{}</sub>", crate::table::escaped(note));
     });
     out
+}
+
+/// Each change, and each that was taken back, in words.
+pub fn history_changes(report: &HistoryReport) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for line in &report.lines {
+        all.extend(line.changes.iter().map(|change| line.told(change)));
+        all.extend(line.taken_back.iter().map(|back| {
+            format!(
+                "{}: the change at {} that the run of {} showed did not last, and was taken back with that of {}",
+                line.name(),
+                place(&back.first_after),
+                minute(&back.found.began),
+                minute(&back.taken_back.began)
+            )
+        }));
+    }
+    all
 }
 
 /// What the history answers: what became worse, or that nothing did and what would have been found.
@@ -118,6 +123,16 @@ impl HistoryLine {
         format!("{} {}", self.configuration, self.figure)
     }
 
+    /// A value of it with its unit.
+    pub fn shown(&self, value: f64) -> String {
+        match self.unit.as_str() {
+            "/s" => format!("{}/s", rate(value)),
+            "ns" => duration(value),
+            "B" => bytes(value),
+            _ => digits(value),
+        }
+    }
+
     /// A change in words.
     pub fn told(&self, change: &HistoryChange) -> String {
         let (ratio, verb) = (change.ratio.value, if change.ratio.value < 1.0 { "fell" } else { "rose" });
@@ -128,7 +143,6 @@ impl HistoryLine {
             }
             _ => format!("{verb} by {}", percent_of((ratio - 1.0).abs())),
         };
-        let show = |value: f64| value_of(&self.figure, value);
         let between = if change.earliest == change.latest {
             format!("between {} and {}", place(&change.before_earliest), place(&change.first_after))
         } else {
@@ -147,10 +161,20 @@ impl HistoryLine {
         format!(
             "{} {by}, from {} to {}, {between}; found with the run of {}{also}",
             self.name(),
-            show(change.before),
-            show(change.after),
+            self.shown(change.before),
+            self.shown(change.after),
             minute(&change.found.began)
         )
+    }
+}
+
+impl HistoryChange {
+    /// `−9.8 %, c33 – c34`: its size, and the runs between which it was most likely.
+    pub fn in_short(&self) -> String {
+        let name = |run: &HistoryRun| {
+            run.commit.as_deref().map_or_else(|| minute(&run.began), |commit| cut_commit(commit).to_owned())
+        };
+        format!("{}, {} – {}", signed(self.ratio.value), name(&self.last_before), name(&self.first_after))
     }
 }
 
@@ -178,16 +202,8 @@ fn percent_of(share: f64) -> String {
     if tenths % 10.0 == 0.0 { format!("{:.0} %", tenths / 10.0) } else { format!("{:.1} %", tenths / 10.0) }
 }
 
-fn value_of(figure: &str, value: f64) -> String {
-    match measure_of(figure).map_or("", |measure| measure.unit) {
-        "/s" => format!("{}/s", rate(value)),
-        "ns" => duration(value),
-        "B" => bytes(value),
-        _ => digits(value),
-    }
-}
-
-fn table(report: &HistoryReport) -> Table {
+/// The lines as a table.
+pub fn history_table(report: &HistoryReport) -> Table {
     let mut table = Table::new([
         ("configuration", Text),
         ("figure", Text),
@@ -199,8 +215,7 @@ fn table(report: &HistoryReport) -> Table {
     ]);
     for line in &report.lines {
         let values: Vec<f64> = line.values.iter().map(|value| value.value).collect();
-        let level =
-            line.level.as_ref().map_or_else(String::new, |level: &Estimate| value_of(&line.figure, level.value));
+        let level = line.level.as_ref().map_or_else(String::new, |level: &Estimate| line.shown(level.value));
         table.row([
             line.configuration.clone(),
             line.figure.clone(),
@@ -229,7 +244,8 @@ fn bars(values: &[f64]) -> String {
     scaled.into_iter().map(|bar| BARS[(bar.round() as usize).clamp(1, 8) - 1]).collect()
 }
 
-fn notes(report: &HistoryReport) -> Vec<String> {
+/// What the columns mean, and what is in no line.
+pub fn history_notes(report: &HistoryReport) -> Vec<String> {
     let mut notes = vec![format!(
         "noise: how much one run differs from the mean of its time (standard deviation). would find: the smallest change \
          that 5 more runs show in 9 of 10 cases. One false alarm is expected in {} without a change, over all lines.",

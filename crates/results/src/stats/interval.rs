@@ -59,6 +59,8 @@ pub(crate) struct Uncertain {
     trials: usize,
     /// If trials depend on each other: how far neighbours are apart.
     apart: Option<f64>,
+    /// What the other side of a ratio, whose runs do not become more, adds to the variance of one trial.
+    other: f64,
 }
 
 /// No study is asked for more trials than this.
@@ -85,14 +87,18 @@ impl Uncertain {
         Self { variance: None, ..self }
     }
 
+    /// The standard deviation of one trial, as a logarithm. `None` with a single trial.
+    pub(crate) fn of_one(&self) -> Option<f64> {
+        self.variance.map(|(variance, _)| (variance / self.of_mean(self.trials as f64)).sqrt())
+    }
+
     /// The true ratio closest to `line` at which the whole interval would lie beyond it in [`POWER`] of all studies that
     /// are as noisy as this one. `None` without an interval.
     pub(crate) fn detectable(&self, line: f64, above: bool, together: usize) -> Option<f64> {
         let (variance, degrees) = self.variance?;
         // The rest of the chance is on both sides of this quantile.
         let reach = self.half(together)? + quantile(2.0 * POWER - 1.0, degrees) * variance.sqrt();
-        // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
-        let reach = reach / (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
+        let reach = reach / found_by_half(degrees);
         let log = if above { line.ln() + reach } else { line.ln() - reach };
         Some(log.exp()).filter(|ratio| ratio.is_finite())
     }
@@ -110,25 +116,37 @@ impl Uncertain {
         Some(needed.max(self.trials as u32 + 1))
     }
 
+    /// How many trials on each side it takes until the interval of their ratio excludes what differs by this share from the
+    /// true one, in a share of `power` of all cases: (t + t') · s · √(2/n) ≤ ln(1 + change), with the quantiles of
+    /// confidence and power at 2n − 2 degrees of freedom (Chow, Shao, Wang and Lokhnygina, *Sample Size Calculations in
+    /// Clinical Research*, 2018, 3.2). `None` with a single trial, or if [`MOST_TRIALS`] are not enough.
+    pub(crate) fn trials_of_each_side(&self, change: f64, power: f64) -> Option<u32> {
+        let (_, degrees) = self.variance?;
+        let noise = self.of_one()? / found_by_half(degrees);
+        (2..=MOST_TRIALS).find(|n| {
+            let (n, degrees) = (f64::from(*n), 2.0 * f64::from(*n) - 2.0);
+            let reach = quantile(CONFIDENCE, degrees) + quantile(2.0 * power - 1.0, degrees);
+            reach * noise * (2.0 / n).sqrt() <= change.ln_1p()
+        })
+    }
+
     /// How many trials it takes until half of all studies have an interval of at most so many logarithms either way.
     fn trials_until(&self, half: f64, together: usize) -> Option<u32> {
-        let (variance, degrees) = self.variance?;
+        let (_, degrees) = self.variance?;
         let confidence = CONFIDENCE.powf(1.0 / together.max(1) as f64);
-        // Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
-        let found = |degrees: f64| (1.0 - 2.0 / (9.0 * degrees)).powf(1.5);
         // The noise of one trial.
-        let noise = (variance / self.of_mean(self.trials as f64)).sqrt() / found(degrees);
+        let noise = self.of_one()? / found_by_half(degrees);
         // Degrees of freedom as many fewer than trials as here.
         let lost = self.trials as f64 - degrees;
         (2..=MOST_TRIALS).filter(|n| f64::from(*n) > lost && self.within <= half).find(|n| {
             let n = f64::from(*n);
-            quantile(confidence, n - lost) * noise * found(n - lost) * self.of_mean(n).sqrt() <= half
+            quantile(confidence, n - lost) * noise * found_by_half(n - lost) * self.of_mean(n).sqrt() <= half
         })
     }
 
     /// The variance of the mean of so many trials, relative to that of one.
     fn of_mean(&self, trials: f64) -> f64 {
-        let Some(apart) = self.apart else { return 1.0 / trials };
+        let Some(apart) = self.apart else { return 1.0 / trials + self.other };
         let alike = DEPENDENCE.powf(apart);
         let others: f64 = (1..trials as u32).map(|k| (1.0 - f64::from(k) / trials) * alike.powi(k as i32)).sum();
         (1.0 + 2.0 * others) / trials
@@ -141,6 +159,11 @@ impl Uncertain {
         let confidence = CONFIDENCE.powf(1.0 / together.max(1) as f64);
         Some((quantile(confidence, degrees) * variance.sqrt()).max(self.within))
     }
+}
+
+/// Half of all studies find less than this share of their noise (Wilson and Hilferty 1931).
+fn found_by_half(degrees: f64) -> f64 {
+    (1.0 - 2.0 / (9.0 * degrees)).powf(1.5)
 }
 
 /// The correlation of two trials that follow each other, as the intervals of one configuration assume it.
@@ -206,21 +229,28 @@ pub(crate) fn paired_ratio(pairs: &[(Observed, Observed)]) -> Option<Uncertain> 
 /// and the study, and the same for both sides. Without several runs on both sides there is no interval: nothing shows
 /// how much they differ.
 pub(crate) fn ratio_of_runs(a: &[Observed], b: &[Observed]) -> Option<Uncertain> {
+    let least = a.len().min(b.len());
+    let ratio = Uncertain { trials: least, other: 0.0, ..ratio_to_known(a, b)? };
+    Some(if least > 1 { ratio } else { ratio.without_interval() })
+}
+
+/// The same if the runs of `b` are many, and known to differ as much as those of `a` do. Of a single run `a` this is the
+/// interval that predicts one more value: t · s · √(1 + 1/n) (Hahn and Meeker, *Statistical Intervals*, 1991, 4.2).
+pub(crate) fn ratio_to_known(a: &[Observed], b: &[Observed]) -> Option<Uncertain> {
     let (a, b) = (Logs::of(a)?, Logs::of(b)?);
-    let variance = spread(&a.middles).zip(spread(&b.middles)).map(|(va, vb)| {
-        let (na, nb) = (a.middles.len() as f64, b.middles.len() as f64);
-        let degrees = na + nb - 2.0;
-        // `spread` is that of a mean.
-        let of_one = (va * na * (na - 1.0) + vb * nb * (nb - 1.0)) / degrees;
-        (of_one * (1.0 / na + 1.0 / nb), degrees)
-    });
+    let (na, nb) = (a.middles.len() as f64, b.middles.len() as f64);
+    let degrees = na + nb - 2.0;
+    // `spread` is that of a mean.
+    let squares = |values: &[f64], n: f64| spread(values).map_or(0.0, |of_mean| of_mean * n * (n - 1.0));
+    let of_one = (squares(&a.middles, na) + squares(&b.middles, nb)) / degrees;
     Some(Uncertain {
         value: (mean(&a.values) - mean(&b.values)).exp(),
         middle: mean(&a.middles) - mean(&b.middles),
         within: a.within + b.within,
-        variance,
-        trials: a.values.len().min(b.values.len()),
+        variance: (degrees > 0.0).then(|| (of_one * (1.0 / na + 1.0 / nb), degrees)),
+        trials: a.values.len(),
         apart: None,
+        other: 1.0 / nb,
     })
 }
 
@@ -240,6 +270,7 @@ fn mean_of(figures: &[Observed], spread: impl Fn(&[f64]) -> Option<f64>) -> Opti
         variance: spread(&logs.middles).map(|variance| (variance, figures.len() as f64 - 1.0)),
         trials: figures.len(),
         apart: None,
+        other: 0.0,
     })
 }
 
@@ -407,6 +438,24 @@ mod tests {
         // Without shared rounds, the drift cannot be recognised.
         let (a, b): (Vec<Observed>, Vec<Observed>) = pairs.into_iter().unzip();
         assert!(!ratio_of_runs(&a, &b).unwrap().estimate(1).beyond(1.0));
+    }
+
+    /// 4 known runs of mean 1, and standard deviation 0.1 as logarithms: t(3) = 3.182.
+    #[test]
+    fn one_more_run_is_predicted_from_known_ones() {
+        let step = 0.1 * 0.75_f64.sqrt();
+        let known = trials(&[step, -step, step, -step].map(f64::exp));
+        let ratio = ratio_to_known(&trials(&[1.2]), &known).unwrap();
+        let half = ratio.estimate(1).high.unwrap().ln() - 1.2_f64.ln();
+        assert!((half - 3.182 * 0.1 * 1.25_f64.sqrt()).abs() < 1e-3, "{half}");
+        // More runs of the new side decide, as far as the known ones allow.
+        let runs = ratio.trials_to_exclude(1.0, 1).unwrap();
+        let new = |n: usize| trials(&[1.2_f64.ln() + step, 1.2_f64.ln() - step].map(f64::exp).repeat(n.div_ceil(2)));
+        assert!((2..=6).contains(&runs) && ratio_to_known(&new(8), &known).unwrap().estimate(1).beyond(1.0), "{runs}");
+        assert_eq!(ratio.trials_to_exclude(1.19, 1), None);
+        // Without the knowledge that both sides differ alike, a single run has no interval.
+        assert_eq!(ratio_of_runs(&trials(&[1.2]), &known).unwrap().estimate(1).low, None);
+        assert_eq!(ratio_to_known(&trials(&[1.2]), &known[..1]).unwrap().estimate(1).low, None);
     }
 
     #[test]

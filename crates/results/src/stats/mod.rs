@@ -15,7 +15,7 @@ mod trend;
 pub use interval::Estimate;
 pub(crate) use interval::{
     CONFIDENCE, MOST_TRIALS, Observed, Uncertain, mean, mean_of_runs, mean_of_trials, paired_ratio, ratio_of_runs,
-    share_of,
+    ratio_to_known, share_of,
 };
 pub(crate) use outliers::{median, outlying};
 pub use series::{Band, band};

@@ -79,7 +79,7 @@ pub(crate) const PAGES: &[Page] = &[
     Page { file: "docs/compare.md", set_up: compare, cases: compare_cases },
     Page { file: "docs/consistency.md", set_up: history, cases: Vec::new },
     Page { file: "docs/efficiency.md", set_up: efficiency, cases: Vec::new },
-    Page { file: "docs/history.md", set_up: nightly, cases: Vec::new },
+    Page { file: "docs/history.md", set_up: nightly, cases: nightly_cases },
     Page { file: "docs/infer.md", set_up: orders, cases: Vec::new },
     Page { file: "docs/moving-data.md", set_up: moving_data, cases: moving_data_cases },
     Page { file: "docs/report.md", set_up: report, cases: Vec::new },
@@ -321,8 +321,13 @@ fn efficiency(stage: &Stage) {
 }
 
 fn nightly(stage: &Stage) {
-    runs(stage, &["runs/nightly-20261130-020000"], "");
+    runs(stage, &["runs/nightly-20261130-020000", "runs/topic"], "");
     prepare(stage, "mv mine.toml nightly.toml");
+}
+
+fn nightly_cases() -> Vec<Case> {
+    // The folder is in no repository.
+    vec![Case::of("storebench history add runs/nightly-20261130-020000").edits(&[("-020000", "-020000 --branch main")])]
 }
 
 fn orders(stage: &Stage) {

@@ -1,0 +1,104 @@
+//! A history as the baseline: its runs are the unit, and their spread is that of a new run.
+
+use super::*;
+use crate::history::{HistoryBaseline, HistoryEntry};
+use crate::stats::simulated::noise;
+
+fn night(nth: usize, speed: f64) -> RunResult {
+    fixture::concluded(run(&format!("2026-01-{:02}T02:00:00Z", nth + 1), &[("sqlite", &[speed])]))
+}
+
+fn history(speeds: &[f64]) -> HistoryBaseline {
+    let entry = |(nth, speed): (usize, &f64)| {
+        HistoryEntry::of(&night(nth, *speed), Some(format!("c{nth}")), Some("main".to_owned()))
+    };
+    HistoryBaseline::of("main", speeds.iter().enumerate().map(entry).collect(), 20)
+}
+
+/// Speeds that differ by 3 %.
+fn speeds(n: usize) -> Vec<f64> {
+    noise(5, n, 0.0).into_iter().map(|noise| (0.03 * noise).exp()).collect()
+}
+
+fn beside(history: &HistoryBaseline, sides: &[Source], gate: &str) -> Result<CompareResult, CompareError> {
+    let gates: [Gate; 1] = [gate.parse().unwrap()];
+    compare(&CompareRequest { history: Some(history), gates: &gates, ..plain(sides) })
+}
+
+fn new(speed: f64) -> Source {
+    source("new", night(29, speed))
+}
+
+#[test]
+fn a_run_is_judged_by_how_much_the_runs_of_the_history_differ() {
+    let speeds = speeds(20);
+    let history = history(&speeds);
+    let result = beside(&history, &[new(1.0)], "steady.throughput < -15%").unwrap();
+    let pair = &result.pairs[0];
+    assert!(pair.from_history && !pair.paired_by_round);
+    assert_eq!((pair.a.label().as_str(), pair.a.more_runs.len()), ("baseline history:main#sqlite", 19));
+    let throughput = figure(&result, "steady.throughput");
+    assert_eq!((throughput.a.trials, throughput.b.trials), (20, 1));
+    // Student's t of 19 degrees of freedom; one value beside 20.
+    let logs: Vec<f64> = speeds.iter().map(|speed| speed.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / 20.0;
+    let deviation = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / 19.0).sqrt();
+    let ratio = throughput.ratio.unwrap();
+    let half = 2.093 * deviation * 1.05_f64.sqrt();
+    assert!((ratio.high.unwrap().ln() - (-mean + half)).abs() < 1e-3, "{ratio:?}, {half}");
+    let outcome = |speed: f64, gate: &str| {
+        let result = beside(&history, &[new(speed)], gate).unwrap();
+        (result.gates[0].outcome, result.exit_code())
+    };
+    assert_eq!(outcome(1.0, "steady.throughput < -15%"), (GateOutcome::Passed, 0));
+    assert_eq!(outcome(0.7, "steady.throughput < -15%"), (GateOutcome::Failed, 1));
+    assert_eq!(outcome(0.9, "steady.throughput < -10%"), (GateOutcome::Undecided, 5));
+    let undecided = beside(&history, &[new(0.88)], "steady.throughput < -15%").unwrap();
+    let gate = &undecided.gates[0];
+    assert!(gate.why.as_deref().unwrap().contains(" runs of B would decide it"), "{gate:?}");
+    assert!(gate.detectable.unwrap() < 0.85, "{gate:?}");
+    // What it would detect is told without a gate, too.
+    let plain = compare(&CompareRequest { history: Some(&history), ..plain(&[new(1.0)]) }).unwrap();
+    let notes = plain.pairs[0].notes.join("\n");
+    assert!(notes.starts_with("would detect, in 8 of 10 such comparisons: "), "{notes}");
+    assert!(notes.contains(" in steady.response.p99 (runs differ by "), "{notes}");
+    let shown = text(&plain, false, Layout::plain());
+    assert!(shown.contains("how much they differ is the noise of a run of B, too"), "{shown}");
+    assert!(shown.contains("baseline history:main, 20 runs") && !shown.contains("0 trials"), "{shown}");
+}
+
+#[test]
+fn the_level_since_the_last_change_counts_and_never_the_run_itself() {
+    let mut speeds = speeds(25);
+    speeds[15..].iter_mut().for_each(|speed| *speed *= 0.7);
+    let changed = history(&speeds);
+    let result = beside(&changed, &[new(0.7)], "steady.throughput < -15%").unwrap();
+    assert_eq!((figure(&result, "steady.throughput").a.trials, result.exit_code()), (10, 0));
+    let notes = result.pairs[0].notes.join("\n");
+    assert!(notes.contains("runs before a change of the figure are left out of A: "), "{notes}");
+    let steady = history(&self::speeds(10));
+    let itself = source("new", night(9, self::speeds(10)[9]));
+    let result = beside(&steady, &[itself], "steady.throughput < -50%").unwrap();
+    assert_eq!(figure(&result, "steady.throughput").a.trials, 9);
+}
+
+#[test]
+fn few_runs_decide_nothing_and_none_that_fit_are_an_error() {
+    let few = beside(&history(&speeds(4)), &[new(0.5)], "steady.throughput < -5%").unwrap();
+    assert_eq!((figure(&few, "steady.throughput").judgement, few.exit_code()), (Judgement::OneRun, 5));
+    assert!(few.trouble().unwrap().contains("the history has 4 runs of it"), "{:?}", few.trouble());
+    let mut elsewhere = night(29, 1.0);
+    elsewhere.environment.cpu_model = Some("another".to_owned());
+    let refused = |run: RunResult| beside(&history(&speeds(8)), &[source("new", run)], "disk > +5%").unwrap_err();
+    let error = refused(elsewhere).to_string();
+    assert!(error.starts_with("history:main has no run to compare sqlite with: the machine differs: "), "{error}");
+    let mut other = night(29, 1.0);
+    other.run.seed += 1;
+    assert!(refused(other).to_string().contains("the number of the work"));
+    let other = fixture::concluded(run(DAY_1, &[("redb", &[1.0])]));
+    assert!(refused(other).to_string().contains("none has a configuration of that name"));
+    // A partial run is refused as with any baseline.
+    let mut partial = night(29, 1.0);
+    partial.run.interrupted = true;
+    assert!(matches!(refused(partial), CompareError::Partial(_)));
+}

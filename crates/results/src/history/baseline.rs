@@ -1,0 +1,153 @@
+//! The last runs of a history, which a new run is compared with.
+
+use std::path::Path;
+
+use super::changes::{FalseAlarms, changes};
+use super::folder::{HistoryError, read};
+use super::lines::{Point, figures};
+use super::model::{HistoryConfiguration, HistoryEntry};
+use super::report::also_changed;
+use crate::RunResult;
+
+/// The runs of a history that a new run is compared with, unless another number is given.
+pub const DEFAULT_LAST: u16 = 20;
+
+/// For each run and direction, how often a change may be found where none is.
+const RARELY: f64 = 1.0 / 2_000.0;
+
+/// The runs of a branch, as the baseline of a comparison.
+#[derive(Debug, Clone)]
+pub struct HistoryBaseline {
+    name: String,
+    /// Oldest first.
+    entries: Vec<HistoryEntry>,
+    last: usize,
+}
+
+impl HistoryBaseline {
+    /// Reads the history in a folder: the runs of this branch, or of any if it is empty. Of those that can be compared, at
+    /// most the last so many count.
+    ///
+    /// # Errors
+    /// As [`read`], and if the branch has no runs.
+    pub fn open(folder: &Path, branch: &str, last: usize) -> Result<Self, HistoryError> {
+        let mut entries = read(folder)?;
+        let all = branches(&entries).join(", ");
+        entries.retain(|entry| branch.is_empty() || entry.branch.as_deref() == Some(branch));
+        match entries.is_empty() {
+            true => Err(HistoryError::Nothing(format!("the history has no runs of branch `{branch}`; it has: {all}"))),
+            false => Ok(Self::of(branch, entries, last)),
+        }
+    }
+
+    pub(crate) fn of(branch: &str, entries: Vec<HistoryEntry>, last: usize) -> Self {
+        Self { name: format!("history:{branch}"), entries, last }
+    }
+
+    /// Its runs, oldest first.
+    pub fn into_entries(self) -> Vec<HistoryEntry> {
+        self.entries
+    }
+
+    /// `history:main`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The runs that did the same work as this configuration of these runs, on the same machine, without the runs themselves.
+    ///
+    /// # Errors
+    /// There are none: with what differs.
+    pub(crate) fn runs_of(&self, runs: &[&RunResult], configuration: &str) -> Result<KnownRuns<'_>, HistoryError> {
+        let none = |why: String| {
+            Err(HistoryError::Nothing(format!("{} has no run to compare {configuration} with: {why}", self.name)))
+        };
+        let mut of: Vec<HistoryEntry> = runs.iter().map(|run| HistoryEntry::of(run, None, None)).collect();
+        of.sort_by(|a, b| a.began.cmp(&b.began));
+        let Some(newest) = of.pop() else { return none("no run is given".to_owned()) };
+        let named = |entry: &HistoryEntry| entry.configurations.iter().position(|of| of.configuration == configuration);
+        let Some(at) = named(&newest) else { return none("it has no complete trial".to_owned()) };
+        let own = &newest.configurations[at];
+        // The first that differs, of those that a line is of.
+        let differs = |entry: &HistoryEntry, other: &HistoryConfiguration| {
+            let host = |host: &Option<String>| host.clone().unwrap_or_else(|| "this machine".to_owned());
+            [
+                ("machine", entry.machine.clone(), newest.machine.clone()),
+                ("host of the store", host(&other.host), host(&own.host)),
+                ("number of the work (study, seed, scale, options)", other.work.clone(), own.work.clone()),
+            ]
+            .into_iter()
+            .find(|(_, a, b)| a != b)
+            .map(|(what, a, b)| format!("the {what} differs: {a}, and {b} here"))
+        };
+        for entry in &of {
+            let other = named(entry).map(|at| &entry.configurations[at]);
+            if let Some(why) = other.map_or(Some("only some of its runs have it".to_owned()), |of| differs(entry, of)) {
+                return none(why);
+            }
+        }
+        let is_given = |entry: &HistoryEntry| {
+            of.iter().chain([&newest]).any(|run| (&run.began, &run.run) == (&entry.began, &entry.run))
+        };
+        let mut why = "none has a configuration of that name".to_owned();
+        let mut found = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !is_given(entry)) {
+            let Some(other) = named(entry).map(|at| &entry.configurations[at]) else { continue };
+            match differs(entry, other) {
+                Some(differs) => why = differs,
+                None => found.push((entry, other)),
+            }
+        }
+        let Some((last, known)) = found.last().copied() else { return none(why) };
+        let point = |entry, of| Point { entry, version: of, value: 1.0, ends: [None; 2] };
+        Ok(KnownRuns {
+            also_changed: also_changed(&point(last, known.version.as_str()), &point(&newest, own.version.as_str())),
+            main: figures(own, &[]).into_iter().map(|(name, _)| name.to_owned()).collect(),
+            runs: found,
+            last: self.last,
+        })
+    }
+}
+
+/// The branches of entries, in the order of names.
+pub(super) fn branches(entries: &[HistoryEntry]) -> Vec<&str> {
+    let mut branches: Vec<&str> = entries.iter().filter_map(|entry| entry.branch.as_deref()).collect();
+    branches.sort_unstable();
+    branches.dedup();
+    branches
+}
+
+/// Runs of a history that can be compared with a configuration.
+#[derive(Debug)]
+pub(crate) struct KnownRuns<'a> {
+    /// All of its line, oldest first.
+    runs: Vec<(&'a HistoryEntry, &'a HistoryConfiguration)>,
+    last: usize,
+    /// The figures that stand for the phases.
+    pub(crate) main: Vec<String>,
+    /// What else differs between the newest of them and the configuration: versions, kernel.
+    pub(crate) also_changed: Vec<String>,
+}
+
+impl KnownRuns<'_> {
+    /// The runs that count, oldest first.
+    pub(crate) fn last(&self) -> &[(&HistoryEntry, &HistoryConfiguration)] {
+        &self.runs[self.runs.len().saturating_sub(self.last)..]
+    }
+
+    /// The values of a figure in the last runs that have one that counts, and whether earlier ones were left out because the
+    /// figure changed there: those say nothing about the level of today.
+    pub(crate) fn values(&self, figure: &str) -> (Vec<f64>, bool) {
+        let all: Vec<f64> = self.runs.iter().filter_map(|(_, of)| of.counted(figure)).collect();
+        let begin = all.len().saturating_sub(self.last);
+        let since = last_change(&all);
+        (all[begin.max(since)..].to_vec(), since > begin)
+    }
+}
+
+/// Where the level of these values begins: at their last change. Only a large one is sure enough to leave out what was
+/// before it.
+pub(super) fn last_change(values: &[f64]) -> usize {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    changes(&logs, FalseAlarms { up: RARELY, down: RARELY }).changes.last().map_or(0, |change| change.at)
+}
