@@ -21,6 +21,8 @@ use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
 
 /// The file of a run folder that holds its result.
 pub const RESULT_FILE: &str = "run.json";
+/// The end of the names of histogram logs.
+const LOG: &str = ".hlog";
 /// The end of the names of histories.
 const HISTORY: &str = ".history.jsonl.gz";
 const STUDY_FILE: &str = "study.toml";
@@ -98,6 +100,13 @@ pub struct RunFolder {
     logs: HashSet<String>,
     /// Whether the folder of runs did not exist before.
     first: bool,
+}
+
+/// Whether a file of this name in a run folder is one that runs write. The report, which is made from them, is not.
+pub fn is_run_file(name: &str) -> bool {
+    let fixed = [RESULT_FILE, STUDY_FILE, EVENTS_FILE, PART_FILE];
+    let grown = [LOG, HISTORY].iter().any(|end| name.ends_with(end));
+    fixed.contains(&name) || (grown && !name.starts_with('.')) || Table::ALL.iter().any(|table| table.file() == name)
 }
 
 /// `NAME-YYYYMMDD-HHMMSS` in local time: how folders of runs and copies are called.
