@@ -188,7 +188,8 @@ fn repeated(bundle: ClaimResult, here: ClaimResult, published: bool) -> Repeated
     }
 }
 
-fn verdict(claims: &[RepeatedClaim], here: &RunResult) -> (ReproductionVerdict, String) {
+/// The verdict and the answer.
+pub(super) fn verdict(claims: &[RepeatedClaim], here: &RunResult) -> (ReproductionVerdict, String) {
     let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count() as u64;
     let (same, other, open) = (of(Repetition::Matches), of(Repetition::Differs), of(Repetition::NotTestable));
     let rest = match open {
