@@ -74,6 +74,7 @@ pub(crate) const PAGES: &[Page] = &[
         set_up: nothing,
         cases: || vec![Case::of("").how(How::TestedBy("choosing::every_command_of_the_page_runs_as_it_is"))],
     },
+    Page { file: "docs/bundles.md", set_up: bundles, cases: Vec::new },
     Page { file: "docs/cli.md", set_up: command_line, cases: command_line_cases },
     Page { file: "docs/clusters.md", set_up: clusters, cases: clusters_cases },
     Page { file: "docs/compare.md", set_up: compare, cases: compare_cases },
@@ -323,6 +324,10 @@ fn efficiency(stage: &Stage) {
 fn nightly(stage: &Stage) {
     runs(stage, &["runs/nightly-20261130-020000"], "");
     prepare(stage, "mv mine.toml nightly.toml");
+}
+
+fn bundles(stage: &Stage) {
+    runs(stage, &["storebench-runs/mine-20261123-101500"], "");
 }
 
 fn orders(stage: &Stage) {
