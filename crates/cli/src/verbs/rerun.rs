@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use storebench_results::bundle::{Bundle, ReproductionVerdict, reproduction, rerun_text};
-use storebench_results::exit::{FINE, INTERRUPTED, INVALID};
+use storebench_results::exit::{FINE, INTERRUPTED};
 use storebench_results::summary::summary;
 use storebench_results::{RunResult, dated, redact_url};
 use storebench_study::workload::{Stores, Study};

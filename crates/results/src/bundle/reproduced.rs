@@ -11,7 +11,7 @@ use crate::answer::answer;
 use crate::claims::{ClaimResult, ClaimVerdict, judge_claims};
 use crate::exit::{FINE, INVALID, SPOILED, UNDECIDED};
 use crate::human::{count, plural};
-use crate::own_settings::differing;
+use crate::own_settings::{differing, told};
 use crate::side_by_side::figures_of_answer;
 use crate::stats::Estimate;
 use crate::validity::Severity;
@@ -241,7 +241,7 @@ pub(super) fn verdict(claims: &[RepeatedClaim], here: &RunResult) -> (Reproducti
 }
 
 /// What differs between two runs of a study that may explain other figures.
-fn differences(bundle: &RunResult, here: &RunResult) -> Vec<Difference> {
+fn differences<'a>(bundle: &'a RunResult, here: &'a RunResult) -> Vec<Difference> {
     let facts = |run: &RunResult| {
         let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
         let disks: IndexSet<String> = run.environment.disks.iter().map(|disk| or(&disk.filesystem)).collect();
@@ -249,7 +249,8 @@ fn differences(bundle: &RunResult, here: &RunResult) -> Vec<Difference> {
             run.environment.facts().into_iter().map(|(what, value)| (what.to_owned(), value)).collect();
         facts.insert("architecture".to_owned(), run.environment.architecture.clone());
         facts.insert("operating system".to_owned(), or(&run.environment.os));
-        facts.insert("file systems".to_owned(), disks.into_iter().collect::<Vec<_>>().join(", "));
+        let disks: Vec<String> = disks.into_iter().collect();
+        facts.insert("file systems".to_owned(), if disks.is_empty() { "none".to_owned() } else { disks.join(", ") });
         facts.insert("Storebench".to_owned(), run.run.storebench_version.clone());
         facts.insert(
             "processes that sent".to_owned(),
@@ -270,12 +271,9 @@ fn differences(bundle: &RunResult, here: &RunResult) -> Vec<Difference> {
     }
     let stores: IndexSet<&str> = bundle.trials.iter().map(|trial| trial.store.as_str()).collect();
     for store in stores {
-        // The first trial of each configuration has them, and configurations are compared by their order.
-        let told = |run: &'_ RunResult| -> Option<TrialResult> {
-            run.trials.iter().find(|trial| trial.store == store && trial.settings.is_some()).cloned()
-        };
-        let (Some(a), Some(b)) = (told(bundle), told(here)) else { continue };
-        let (Some(x), Some(y)) = (&a.settings, &b.settings) else { continue };
+        let of_store =
+            |run: &'a RunResult| run.trials.iter().filter(|trial| trial.store == store).collect::<Vec<&'a TrialResult>>();
+        let (Some((a, x)), Some((b, y))) = (told(&of_store(bundle)), told(&of_store(here))) else { continue };
         if a.scheme != b.scheme {
             let what = format!("kind of {store}");
             all.push(Difference { what, bundle: a.scheme.clone(), here: b.scheme.clone() });
