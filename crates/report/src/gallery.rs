@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
 use storebench_results::cost::money;
-use storebench_results::human::{minute, plural};
+use storebench_results::human::{cut, minute, plural};
 use storebench_results::validity::Severity;
 
 use crate::page::head::{badge, machine};
@@ -13,6 +13,9 @@ use crate::page::{Life, document};
 
 /// Text that only a gallery contains. A later gallery may replace a file with this text.
 pub const GALLERY_MARK: &str = "<section id=\"bundles\">";
+
+/// The most characters of a public key that are shown; its title has all of them.
+const SHOWN: usize = 12;
 
 /// A bundle in a gallery.
 #[derive(Debug)]
@@ -123,24 +126,23 @@ fn table(rows: &[GalleryRow]) -> Markup {
     let row = |row: &GalleryRow| match &row.shown {
         Ok(of) => vec![
             text(html! {
-                div.wide {
-                    @match &row.report {
-                        Some(address) => a href=(address) { (of.question) },
-                        None => (of.question),
-                    }
+                @match &row.report {
+                    Some(address) => a href=(address) { (of.question) },
+                    None => (of.question),
                 }
             }),
             text(html! { div.wide { (of.answer) } }),
-            text(html! { div.wide { (badge(of.severity)) " " (of.trust) } }),
+            text(html! { div.wrapped { (badge(of.severity)) " " (of.trust) } }),
             text(html! { @if let Some(cost) = &of.cost { div.wrapped { (cost) } } }),
             text(html! { div.wrapped { (of.machine) } }),
             text(html! { span.whole { (of.began) } }),
             text(html! {
-                div.wide {
+                div.wrapped {
                     code { (of.command) }
+                    br;
                     @match &of.signed_by {
-                        Some(key) => { br; span.dim { "signed by " (key) } },
-                        None => { br; span.dim { "not signed" } },
+                        Some(key) => span.dim title=(key) { "signed by " (cut(key, SHOWN)) },
+                        None => span.dim { "not signed" },
                     }
                 }
             }),

@@ -271,8 +271,9 @@ fn differences<'a>(bundle: &'a RunResult, here: &'a RunResult) -> Vec<Difference
     }
     let stores: IndexSet<&str> = bundle.trials.iter().map(|trial| trial.store.as_str()).collect();
     for store in stores {
-        let of_store =
-            |run: &'a RunResult| run.trials.iter().filter(|trial| trial.store == store).collect::<Vec<&'a TrialResult>>();
+        let of_store = |run: &'a RunResult| {
+            run.trials.iter().filter(|trial| trial.store == store).collect::<Vec<&'a TrialResult>>()
+        };
         let (Some((a, x)), Some((b, y))) = (told(&of_store(bundle)), told(&of_store(here))) else { continue };
         if a.scheme != b.scheme {
             let what = format!("kind of {store}");
