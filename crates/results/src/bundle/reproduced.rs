@@ -252,10 +252,7 @@ fn differences<'a>(bundle: &'a RunResult, here: &'a RunResult) -> Vec<Difference
         let disks: Vec<String> = disks.into_iter().collect();
         facts.insert("file systems".to_owned(), if disks.is_empty() { "none".to_owned() } else { disks.join(", ") });
         facts.insert("Storebench".to_owned(), run.run.storebench_version.clone());
-        facts.insert(
-            "processes that sent".to_owned(),
-            count(run.run.parts.as_ref().map_or(1, |of| of.parts.len() as u64)),
-        );
+        facts.insert("processes that sent".to_owned(), count(run.run.parts.as_ref().map_or(1, |of| u64::from(of.of))));
         for trial in &run.trials {
             facts.entry(format!("version of {}", trial.store)).or_insert_with(|| trial.version.clone());
         }
