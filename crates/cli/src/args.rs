@@ -15,6 +15,7 @@ macro_rules! words {
 }
 
 mod bench;
+mod bundle;
 mod compare;
 mod copy;
 mod copy_columns;
@@ -28,6 +29,7 @@ mod report;
 mod trace;
 
 pub(crate) use bench::BenchArgs;
+pub(crate) use bundle::{GalleryArgs, PackArgs, RerunArgs, TrustArgs};
 pub(crate) use compare::{CompareArgs, CompareFormat, Undecided};
 pub(crate) use copy::CopyArgs;
 pub(crate) use copy_columns::ColumnArgs;
@@ -104,6 +106,9 @@ pub(crate) enum Verb {
     Compare(CompareArgs),
     History(HistoryArgs),
     Report(ReportArgs),
+    Pack(PackArgs),
+    Rerun(Box<RerunArgs>),
+    Gallery(GalleryArgs),
     Copy(Box<CopyArgs>),
     Generate(GenerateArgs),
     Infer(InferArgs),
@@ -143,7 +148,7 @@ pub(crate) struct StudyArgs {
 }
 
 /// Where results go and what the run may do to a store.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ResultArgs {
     /// Folder in which to create a folder for each run
     #[arg(long, value_name = "DIR", default_value = DEFAULT_OUT)]
@@ -180,7 +185,7 @@ pub(crate) struct ResultArgs {
 }
 
 /// How a run is shown.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ShowArgs {
     /// Print everything: each check with its advice, each phase, sweeps, costs and published claims
     #[arg(long, conflicts_with = "json")]

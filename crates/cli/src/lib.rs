@@ -6,6 +6,7 @@ mod args;
 mod bench_flags;
 mod bench_study;
 mod built_in;
+mod bundles;
 mod endpoints;
 mod failure;
 mod in_process;

@@ -28,6 +28,9 @@ const CONSISTENCY: &str = "consistency";
 /// The style sheet, including the one for charts.
 const STYLE: &str = include_str!("../../../report/dist/report.css");
 
+/// Text that every page contains.
+pub const PAGE_MARK: &str = "name=\"generator\" content=\"Storebench ";
+
 /// Whether the page is written once or updated during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {

@@ -6,6 +6,8 @@ mod hosts;
 
 use serde::{Deserialize, Serialize};
 
+use crate::human::bytes;
+
 pub use hosts::{authority_of, host_of, is_loopback, port_of};
 
 /// The machine of the client. What the system does not report is null.
@@ -46,6 +48,20 @@ pub struct Environment {
     pub load_average_1m: Option<f64>,
     /// The file systems that hold the data of embedded stores.
     pub disks: Vec<Disk>,
+}
+
+impl Environment {
+    /// What may explain that figures differ between machines, by name.
+    pub(crate) fn facts(&self) -> [(&'static str, String); 5] {
+        let or = |text: Option<&str>| text.filter(|text| !text.is_empty()).unwrap_or("unknown").to_owned();
+        [
+            ("processor", or(self.cpu_model.as_deref())),
+            ("processors", self.cpus_available.to_string()),
+            ("memory", self.memory_bytes.map_or_else(|| "unknown".to_owned(), |n| bytes(n as f64))),
+            ("kernel", or(Some(&self.kernel))),
+            ("virtualisation", or(self.virtualisation.as_deref())),
+        ]
+    }
 }
 
 /// No device that keeps data without power answers a sync faster, in ns.

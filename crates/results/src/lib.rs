@@ -1,10 +1,11 @@
 //! Analyses results of Storebench with pure functions, without a store and without a machine.
 //!
 //! The document `run.json` and the other files of a run folder are at the root of this crate. The modules derive from
-//! them: [configurations], [checks](validity), [costs](cost), [claims], a [summary], a [comparison](compare).
+//! them: [configurations], [checks](validity), [costs](cost), [claims], a [summary], a [comparison](compare), a [bundle].
 
 pub mod answer;
 pub mod bottleneck;
+pub mod bundle;
 pub mod claims;
 mod comparability;
 pub mod compare;

@@ -45,7 +45,7 @@ pub fn reported_settings(result: &RunResult) -> Vec<ReportedSettings<'_>> {
 }
 
 /// The settings that the trials of a configuration have, and the first trial with them.
-fn told<'a>(trials: &[&'a TrialResult]) -> Option<(&'a TrialResult, &'a SettingsResult)> {
+pub(crate) fn told<'a>(trials: &[&'a TrialResult]) -> Option<(&'a TrialResult, &'a SettingsResult)> {
     trials.iter().copied().find_map(|trial| Some((trial, trial.settings.as_ref()?)))
 }
 

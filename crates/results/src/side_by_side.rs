@@ -13,6 +13,7 @@ use crate::table::{Cell, ColumnKind, Table};
 use crate::times;
 use crate::{ConfigurationResult, FigureOverTrials, RunResult};
 
+pub(crate) use brief::headline;
 pub use brief::{BriefTable, brief_table};
 pub use brief::{Panel, PanelRow, Span, figures_of_answer, panels, spans};
 pub use operations::operations;

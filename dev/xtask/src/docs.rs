@@ -54,6 +54,8 @@ fn pages(docs: &Path) -> io::Result<BTreeMap<String, String>> {
         ("run", storebench_results::schema()),
         ("compare", storebench_results::compare::schema()),
         ("history", storebench_results::history::schema()),
+        ("bundle", storebench_results::bundle::schema()),
+        ("rerun", storebench_results::bundle::rerun_schema()),
         ("copy", storebench_transfer::schema().to_value()),
     ] {
         pages.insert(format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&schema)? + "\n");

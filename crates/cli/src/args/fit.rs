@@ -5,7 +5,7 @@ use storebench_engine::Unsupported;
 use storebench_engine::store::DurabilityRequest;
 
 /// What stores must guarantee, and what happens to parts of a study that a store does not support.
-#[derive(Debug, Default, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct FitArgs {
     /// Durability of acknowledged writes, at least: none, os, fsync or majority [default: the study's, or else
     /// the strongest of fsync, os and none that the store guarantees]

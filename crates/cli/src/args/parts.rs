@@ -8,7 +8,7 @@ use storebench_study::Part;
 use super::{DEFAULT_OUT, EXIT_CODES, ShowArgs};
 
 /// The part of a run.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 pub(crate) struct PartArgs {
     /// Run only this part of the study, such as 2/8, into the folder --out, which is new for each run
     ///

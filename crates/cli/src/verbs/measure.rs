@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use storebench_engine::{Event, Observer, Unsupported};
-use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, PrepareMode, RunRequest, run};
+use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, PrepareMode, RunOutcome, RunRequest, run};
 use storebench_report::Live;
 use storebench_results::configurations::is_whole;
 use storebench_results::exit::BAD_INPUT;
@@ -49,20 +49,7 @@ pub(super) fn request_of(
 
 /// Runs a request, prints its result, and returns the exit code.
 pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
-    let stop = stop_on_interrupt()?;
-    let mut live = args.live.map(|at| serve(at, progress)).transpose()?;
-    let outcome = run(request, stop, &mut Both { progress, live: live.as_mut() });
-    if let Some(live) = live {
-        live.end();
-    }
-    let outcome = outcome.map_err(|error| Failure {
-        code: match error {
-            // Nothing was started: the given folder is bad input.
-            LabError::Folder(_) => BAD_INPUT,
-            ref other => other.exit_code(),
-        },
-        message: error.to_string(),
-    })?;
+    let outcome = measured(request, args, progress)?;
     let folder = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none());
     let code = outcome.exit_code();
     let result = &outcome.result;
@@ -77,6 +64,28 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
         (Some(error), Ok(code)) => Err(Failure { code, message: error.to_string() }),
         (_, published) => published,
     }
+}
+
+/// Runs a request, and prints nothing.
+pub(super) fn measured(
+    request: &RunRequest,
+    args: &ResultArgs,
+    progress: &mut Progress,
+) -> Result<RunOutcome, Failure> {
+    let stop = stop_on_interrupt()?;
+    let mut live = args.live.map(|at| serve(at, progress)).transpose()?;
+    let outcome = run(request, stop, &mut Both { progress, live: live.as_mut() });
+    if let Some(live) = live {
+        live.end();
+    }
+    outcome.map_err(|error| Failure {
+        code: match error {
+            // Nothing was started: the given folder is bad input.
+            LabError::Folder(_) => BAD_INPUT,
+            ref other => other.exit_code(),
+        },
+        message: error.to_string(),
+    })
 }
 
 /// Starts to serve the report of the run.

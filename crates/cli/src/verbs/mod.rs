@@ -7,6 +7,7 @@ mod completions;
 mod conform;
 pub(crate) mod copy;
 mod doctor;
+mod gallery;
 mod generate;
 mod history;
 mod host;
@@ -15,10 +16,12 @@ mod infer_store;
 mod init;
 mod measure;
 mod merge;
+mod pack;
 mod plan;
 mod plan_parts;
 mod publish;
 mod report;
+mod rerun;
 mod run;
 mod stores;
 mod studies;
@@ -43,6 +46,9 @@ pub(crate) fn perform(verb: &Verb) -> Result<u8, Failure> {
         Verb::Compare(args) => compare::compare(args),
         Verb::History(args) => history::history(args),
         Verb::Report(args) => report::report(args),
+        Verb::Pack(args) => pack::pack(args),
+        Verb::Rerun(args) => rerun::rerun(args),
+        Verb::Gallery(args) => gallery::gallery_of(args),
         Verb::Copy(args) => copy::copy(args),
         Verb::Generate(args) => generate::generate(args),
         Verb::Infer(args) => infer::infer(args),

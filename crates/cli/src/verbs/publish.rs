@@ -54,7 +54,7 @@ pub(super) fn publish(
 }
 
 /// The message for the exit code of a failed run.
-fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
+pub(super) fn trouble(trials: &[TrialResult], checks: &[CheckResult], code: u8) -> Option<String> {
     let failed = trials.iter().find_map(|trial| {
         let failure = trial.failure.as_ref()?;
         Some(format!("store `{}` ended early, in {}: {}", trial.store, failure.during, failure.message))

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use storebench_report::{INDEX_MARK, IndexedRun, Life, Recorded, ReportError, Subject, index, markdown, page, picture};
+use storebench_report::{
+    INDEX_MARK, IndexedRun, Life, PAGE_MARK, Recorded, ReportError, Subject, index, markdown, page, picture,
+};
 use storebench_results::RESULT_FILE;
 use storebench_results::summary::summary;
 #[cfg(feature = "tables")]
@@ -108,7 +110,7 @@ fn write_index(args: &ReportArgs) -> Result<u8, Failure> {
 
 /// Whether this file is an index that Storebench wrote.
 fn is_index(file: &Path) -> bool {
-    std::fs::read_to_string(file).is_ok_and(|text| text.contains(INDEX_MARK) && text.contains("content=\"Storebench "))
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(INDEX_MARK) && text.contains(PAGE_MARK))
 }
 
 /// The command that makes an index again.
@@ -129,7 +131,7 @@ pub(super) fn index_is_older(run: &Path) -> Option<String> {
 }
 
 /// The address of a file, relative to the page's folder; none if there is no path between them.
-fn address(folder: &Path, file: &Path) -> Option<String> {
+pub(super) fn address(folder: &Path, file: &Path) -> Option<String> {
     let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
     let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let up = folder.components().skip(common).map(|_| "..".to_owned());

@@ -18,6 +18,13 @@ use crate::transfers::Copies;
 use crate::{in_process, stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let mut progress = Progress::new(args.result.show.quiet);
+    let (request, _servers) = request(args, &mut progress)?;
+    measure(&request, &args.result, &mut progress)
+}
+
+/// What to run, and the servers, which must live as long as it runs. No store has been touched.
+pub(super) fn request(args: &RunArgs, progress: &mut Progress) -> Result<(RunRequest, Servers), Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study, &args.stores)?;
     if args.compare_answers {
@@ -33,7 +40,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
-    let mut progress = Progress::new(args.result.show.quiet);
     let mut servers = Servers::new(args.manage_servers);
     for left in servers.clear_up()? {
         let Leftover { what, processes } = left;
@@ -88,7 +94,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };
-    measure(&request, &args.result, &mut progress)
+    Ok((request, servers))
 }
 
 /// The part of the run to run, and how it agrees with the others.

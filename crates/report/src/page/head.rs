@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 use storebench_results::RunResult;
 use storebench_results::answer::answer;
+use storebench_results::environment::Environment;
 use storebench_results::human::{bytes, duration, minute, plural};
 use storebench_results::side_by_side::brief_table;
 use storebench_results::table::Table;
@@ -92,15 +93,7 @@ fn facts(run: &crate::Recorded) -> String {
         all.push(format!("scale {}", of.run.scale));
     }
     all.push(format!("seed {}", of.run.seed));
-    let machine = &of.environment;
-    let mut on = format!("{} processors", machine.cpus_available);
-    if let Some(model) = &machine.cpu_model {
-        on = format!("{} × {model}", machine.cpus_available);
-    }
-    if let Some(memory) = machine.memory_bytes {
-        on += &format!(", {}", bytes(memory as f64));
-    }
-    all.push(on);
+    all.push(machine(&of.environment));
     let phases = of.measured_phases();
     let measured = phases.map(|p| p.elapsed_ns).fold(0, u64::saturating_add);
     let took =
@@ -108,6 +101,18 @@ fn facts(run: &crate::Recorded) -> String {
     all.push(format!("{took}{} measured", duration(measured as f64)));
     all.push(format!("storebench {}", of.run.storebench_version));
     all.join(" · ")
+}
+
+/// The machine of the client: `2 × MODEL, 8 GiB`.
+pub(crate) fn machine(of: &Environment) -> String {
+    let mut on = format!("{} processors", of.cpus_available);
+    if let Some(model) = &of.cpu_model {
+        on = format!("{} × {model}", of.cpus_available);
+    }
+    if let Some(memory) = of.memory_bytes {
+        on += &format!(", {}", bytes(memory as f64));
+    }
+    on
 }
 
 pub(crate) fn foot(subject: &Subject) -> Markup {

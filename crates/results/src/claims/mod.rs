@@ -24,7 +24,7 @@ mod table;
 
 pub(crate) use judge::judge_claims;
 pub use model::{ClaimPart, ClaimResult, ClaimVerdict};
-pub(crate) use table::claim_table;
+pub(crate) use table::{claim_table, estimate};
 
 #[cfg(test)]
 mod tests;

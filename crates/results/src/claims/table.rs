@@ -42,7 +42,7 @@ pub(crate) fn claim_table(claims: &[ClaimResult]) -> String {
 }
 
 /// `5.12 [4.80, 5.46], n = 5`.
-fn estimate(found: &Estimate) -> String {
+pub(crate) fn estimate(found: &Estimate) -> String {
     match (found.low, found.high) {
         (Some(low), Some(high)) => {
             format!("{} [{}, {}], n = {}", number(found.value), number(low), number(high), found.trials)

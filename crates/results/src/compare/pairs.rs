@@ -18,7 +18,6 @@ use crate::comparability::{
 use crate::cost::{PriceSheet, cost_figure};
 use crate::figures::{Better, COST, DISK, Figure, Measure, RATE_WITHIN_LIMITS, SPACE_AMPLIFICATION, STORE_CPU};
 use crate::history::HistoryBaseline;
-use crate::human::bytes;
 use crate::own_settings::setting_differences;
 use crate::series::{Series, over_runs, ratio_of, ratio_to_known_runs, spread_of_runs};
 use crate::stats::{CONFIDENCE, Estimate};
@@ -248,22 +247,12 @@ pub(super) fn side<'a>(
 /// Differences that leave two runs comparable, but may explain the figures.
 fn notes(a: &OneRun, b: &OneRun) -> Option<String> {
     let (of_a, of_b) = (&a.run, &b.run);
-    let or =
-        |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned());
-    let facts = |run: &crate::RunResult| {
-        let machine = &run.environment;
-        [
-            ("Storebench", run.run.storebench_version.clone()),
-            ("seed", run.run.seed.to_string()),
-            ("processor", or(&machine.cpu_model)),
-            ("processors", machine.cpus_available.to_string()),
-            ("memory", machine.memory_bytes.map_or_else(|| "unknown".to_owned(), |n| bytes(n as f64))),
-            ("kernel", or(&Some(machine.kernel.clone()))),
-            ("virtualisation", or(&machine.virtualisation)),
-        ]
+    let facts = |run: &RunResult| {
+        let of_run = [("Storebench", run.run.storebench_version.clone()), ("seed", run.run.seed.to_string())];
+        of_run.into_iter().chain(run.environment.facts())
     };
     let told = |((what, a), (_, b)): ((&str, String), (&str, String))| format!("{what}: {a} and {b}");
-    let differing: Vec<String> = facts(of_a).into_iter().zip(facts(of_b)).filter(|(a, b)| a != b).map(told).collect();
+    let differing: Vec<String> = facts(of_a).zip(facts(of_b)).filter(|(a, b)| a != b).map(told).collect();
     (!differing.is_empty()).then(|| format!("A and B differ in {}", differing.join("; ")))
 }
 

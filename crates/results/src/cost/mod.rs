@@ -17,6 +17,5 @@ pub use configurations::{
 };
 pub(crate) use of_run::priced_phase;
 pub(crate) use of_run::{cost_figure, cost_of_run};
-pub(crate) use result::money;
-pub use result::{CostResult, Work};
+pub use result::{CostResult, Work, money};
 pub use sheet::{DiskPrice, EgressPrice, IoPrice, NodePrice, PriceDate, PriceSheet, RunsOn};

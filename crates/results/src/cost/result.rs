@@ -274,7 +274,7 @@ impl fmt::Display for CostResult {
 
 /// Money: two decimals from 1 on, four digits below, no decimals from 1,000 on, an exponent for very large and small
 /// values. At most 11 characters.
-pub(crate) fn money(value: f64) -> String {
+pub fn money(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         _ if !(1e-6..999_999_999.5).contains(&value) => format!("{value:.3e}"),

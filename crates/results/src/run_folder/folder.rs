@@ -21,6 +21,8 @@ use super::tables::{FigureRow, RowKey, Table, append, members, of_trials};
 
 /// The file of a run folder that holds its result.
 pub const RESULT_FILE: &str = "run.json";
+/// The end of the names of histogram logs.
+const LOG: &str = ".hlog";
 /// The end of the names of histories.
 const HISTORY: &str = ".history.jsonl.gz";
 const STUDY_FILE: &str = "study.toml";
@@ -98,6 +100,13 @@ pub struct RunFolder {
     logs: HashSet<String>,
     /// Whether the folder of runs did not exist before.
     first: bool,
+}
+
+/// Whether a file of this name in a run folder is one that runs write. The report, which is made from them, is not.
+pub fn is_run_file(name: &str) -> bool {
+    let fixed = [RESULT_FILE, STUDY_FILE, EVENTS_FILE, PART_FILE];
+    let grown = [LOG, HISTORY].iter().any(|end| name.ends_with(end));
+    fixed.contains(&name) || (grown && !name.starts_with('.')) || Table::ALL.iter().any(|table| table.file() == name)
 }
 
 /// `NAME-YYYYMMDD-HHMMSS` in local time: how folders of runs and copies are called.
@@ -209,7 +218,7 @@ impl RunFolder {
         used: impl IntoIterator<Item = FigureRow<'a>>,
     ) -> Result<(), FolderError> {
         let title = format!("trial {trial}, store {store}, phase {}, {pass}", record.name);
-        let name = self.unused(&log_name(trial, store, &record.name, pass), ".hlog");
+        let name = self.unused(&log_name(trial, store, &record.name, pass), LOG);
         let log = histogram_log(record, &title).map_err(writing(&self.path.join(&name)))?;
         self.put(&name, &log)?;
         let place = RowKey { trial, store, phase: &record.name, pass: &pass.to_string() };
@@ -240,7 +249,7 @@ impl RunFolder {
         history: &History,
     ) -> Result<String, FolderError> {
         let log = log_name(trial, store, phase, pass);
-        let name = self.unused(&format!("{}{HISTORY}", log.trim_end_matches(".hlog")), HISTORY);
+        let name = self.unused(&format!("{}{HISTORY}", log.trim_end_matches(LOG)), HISTORY);
         self.put_with(&name, |file| write_history(history, file))?;
         Ok(name)
     }
@@ -337,7 +346,7 @@ impl RunFolder {
 /// `-2` and so on before the dot.
 pub fn log_name(trial: u32, store: &str, phase: &str, pass: Pass) -> String {
     let probe = if let Pass::Probe(_) = pass { format!("-{pass}") } else { String::new() };
-    format!("{trial:03}-{}-{}{probe}.hlog", file_name(store), file_name(phase))
+    format!("{trial:03}-{}-{}{probe}{LOG}", file_name(store), file_name(phase))
 }
 
 /// A name as part of a file name: letters, digits, `-`, `_`; at most 60 characters.

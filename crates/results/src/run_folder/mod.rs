@@ -34,7 +34,7 @@ pub use answers::{AnswerRow, QueryAnswer, QueryAnswers, ReplayAnswers};
 pub use broken::{FaultResult, ForgottenResult, RestartedResult};
 pub use disk::DiskResult;
 pub use elsewhere::ElsewhereResult;
-pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, log_name};
+pub use folder::{FolderError, RESULT_FILE, RunFolder, dated, is_run_file, log_name};
 pub use gather::gather_phase;
 pub use generators::{GeneratorResult, PartResult, PartsResult};
 pub use history::{HistoryResult, read_history};

@@ -49,6 +49,13 @@ fn ran(result: &RunResult) -> Vec<&ConfigurationResult> {
     result.configurations.iter().filter(|of| of.trials + of.failed > 0 && !of.control).collect()
 }
 
+/// The figure by which the configurations of a run are compared, and whether less of it is better: `mixed.throughput`.
+pub(crate) fn headline(result: &RunResult) -> Option<(String, bool)> {
+    let Sorted { figures, by, .. } = sorted(result, &ran(result));
+    let figure = by.and_then(|nth| figures.get(nth)).or_else(|| figures.iter().find(|figure| figure.compared))?;
+    Some((format!("{}.{}", figure.phase, figure.measure), figure.kind == ColumnKind::Less))
+}
+
 /// Configurations, the best first, and the figures to show.
 struct Sorted<'a> {
     configurations: Vec<&'a ConfigurationResult>,

@@ -77,11 +77,15 @@ fn parsed(words: &[String], may_lack_arguments: bool) -> Result<(), String> {
 fn is_fine(text: &str, code: i32) -> bool {
     match code {
         0 => true,
-        1 => ["storebench compare ", "storebench check ", "storebench history check"]
+        1 => ["storebench compare ", "storebench check ", "storebench history check", "storebench rerun "]
             .iter()
             .any(|call| text.contains(call)),
-        4 => [" run ", " bench ", "storebench compare ", "storebench merge "].iter().any(|call| text.contains(call)),
-        5 => ["storebench compare ", "storebench history check"].iter().any(|call| text.contains(call)),
+        4 => [" run ", " bench ", "storebench compare ", "storebench merge ", "storebench rerun "]
+            .iter()
+            .any(|call| text.contains(call)),
+        5 => ["storebench compare ", "storebench history check", "storebench rerun "]
+            .iter()
+            .any(|call| text.contains(call)),
         _ => false,
     }
 }
@@ -178,6 +182,7 @@ pages_run! {
     commands_about_stores: "docs/stores.md";
     commands_of_the_readme: "README.md";
     commands_of_choosing_a_store: "docs/choosing-a-store.md";
+    commands_of_bundles: "docs/bundles.md";
     commands_of_the_command_line: "docs/cli.md";
     commands_of_servers: "docs/servers.md";
     commands_of_several_machines: "docs/clusters.md";

@@ -74,6 +74,7 @@ pub(crate) const PAGES: &[Page] = &[
         set_up: nothing,
         cases: || vec![Case::of("").how(How::TestedBy("choosing::every_command_of_the_page_runs_as_it_is"))],
     },
+    Page { file: "docs/bundles.md", set_up: bundles, cases: Vec::new },
     Page { file: "docs/cli.md", set_up: command_line, cases: command_line_cases },
     Page { file: "docs/clusters.md", set_up: clusters, cases: clusters_cases },
     Page { file: "docs/compare.md", set_up: compare, cases: compare_cases },
@@ -328,6 +329,10 @@ fn nightly(stage: &Stage) {
 fn nightly_cases() -> Vec<Case> {
     // The folder is in no repository.
     vec![Case::of("storebench history add runs/nightly-20261130-020000").edits(&[("-020000", "-020000 --branch main")])]
+}
+
+fn bundles(stage: &Stage) {
+    runs(stage, &["storebench-runs/mine-20261123-101500"], "");
 }
 
 fn orders(stage: &Stage) {

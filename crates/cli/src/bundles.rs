@@ -1,0 +1,79 @@
+//! Bundles as the verbs open them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use storebench_results::bundle::{Bundle, BundleError, Signed, public_key, sha256_of};
+
+use crate::args::TrustArgs;
+use crate::failure::Failure;
+
+/// Opens a bundle and checks it, and who signed it.
+pub(crate) fn open(path: &Path, args: &TrustArgs) -> Result<Bundle, Failure> {
+    let trusted = trusted(args)?;
+    let bundle = Bundle::open(path).map_err(Failure::bad_input)?;
+    match untrusted(&bundle, trusted.as_deref()) {
+        Some(why) => Err(Failure::bad_input(format!("{}: {why}", path.display()))),
+        None => Ok(bundle),
+    }
+}
+
+/// The public key of `--trust`, from its text or its file.
+pub(crate) fn trusted(args: &TrustArgs) -> Result<Option<String>, Failure> {
+    let Some(given) = &args.trust else { return Ok(None) };
+    let text = if Path::new(given).is_file() {
+        std::fs::read_to_string(given).map_err(|error| Failure::bad_input(format!("--trust {given}: {error}")))?
+    } else {
+        given.clone()
+    };
+    public_key(&text).map(Some).map_err(|why| Failure::bad_input(format!("--trust: {why}")))
+}
+
+/// Why a bundle is not to be trusted, if a public key is demanded.
+pub(crate) fn untrusted(bundle: &Bundle, trusted: Option<&str>) -> Option<String> {
+    let trusted = trusted?;
+    match &bundle.signed {
+        Signed::By(key) if key == trusted => None,
+        other => Some(format!("{other}, and --trust demands {trusted}")),
+    }
+}
+
+/// The public key that signed it, if that was checked.
+pub(crate) fn signer(bundle: &Bundle) -> Option<String> {
+    match &bundle.signed {
+        Signed::By(key) => Some(key.clone()),
+        Signed::No | Signed::Unchecked(_) => None,
+    }
+}
+
+/// The SHA-256 and the size of a file; `None` if it is not there.
+pub(crate) fn hash_of(path: &Path) -> Result<Option<(String, u64)>, Failure> {
+    let failed = |error: std::io::Error| Failure::bad_input(format!("{}: cannot be read: {error}", path.display()));
+    match File::open(path) {
+        Ok(file) => sha256_of(file).map(Some).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// An error of a bundle that was opened before: its folder cannot be written.
+pub(crate) fn unpacked(result: Result<(), BundleError>) -> Result<(), Failure> {
+    result.map_err(Failure::spoiled)
+}
+
+/// The bundles in a folder, in the order of their names.
+pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error| Failure::bad_input(format!("{}: cannot be read: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let is_bundle = |path: &PathBuf| path.extension().is_some_and(|end| end == "sbz") && path.is_file();
+    let mut bundles: Vec<PathBuf> = paths.into_iter().filter(is_bundle).collect();
+    bundles.sort();
+    match bundles.is_empty() {
+        true => Err(Failure::bad_input(format!(
+            "{}: there is no bundle (*.sbz); make one with `storebench pack RUN`",
+            folder.display()
+        ))),
+        false => Ok(bundles),
+    }
+}
