@@ -8,6 +8,7 @@
 mod charts;
 mod compare;
 mod data;
+mod http;
 mod index;
 mod live;
 mod markdown;
