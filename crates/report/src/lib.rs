@@ -12,6 +12,7 @@ mod http;
 mod index;
 mod live;
 mod markdown;
+pub mod metrics;
 mod page;
 mod picture;
 mod ratios;

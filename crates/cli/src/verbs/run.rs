@@ -8,7 +8,7 @@ use std::time::Duration;
 use storebench_lab::run::{Agreement, ConfigurationRequest, PartRequest, RunRequest, SharedFolder, StartTimes};
 use storebench_machine::Leftover;
 
-use super::measure::{measure, prepare_mode};
+use super::measure::{measure, metrics, prepare_mode};
 use crate::allocator::keep_freed_memory;
 use crate::args::{DEFAULT_OUT, RunArgs};
 use crate::failure::Failure;
@@ -34,6 +34,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
     let mut progress = Progress::new(args.result.show.quiet);
+    let stem = args.study.study.file_stem().unwrap_or("run".as_ref()).to_string_lossy();
+    // The Python package hides the file of a study that has none.
+    let name = stem.trim_start_matches('.').to_owned();
+    let metrics = metrics(args.result.metrics.as_ref(), &name, &progress)?;
     let mut servers = Servers::new(args.manage_servers);
     for left in servers.clear_up()? {
         let Leftover { what, processes } = left;
@@ -66,9 +70,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             progress.note("--keep: measuring the documents already in the store; phases that load are skipped");
         }
     }
-    let stem = args.study.study.file_stem().unwrap_or("run".as_ref()).to_string_lossy();
-    // The Python package hides the file of a study that has none.
-    let name = stem.trim_start_matches('.').to_owned();
     let request = RunRequest {
         name,
         study: opened.study,
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };
-    measure(&request, &args.result, &mut progress)
+    measure(&request, &args.result, metrics, &mut progress)
 }
 
 /// The part of the run to run, and how it agrees with the others.
