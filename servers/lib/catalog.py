@@ -13,6 +13,7 @@ from . import (
     nx27017,
     postgres,
     pouchdb,
+    prometheus,
     python_tools,
     ravendb,
     redis,
@@ -51,6 +52,7 @@ DATA = {
     "report-tools": report_tools.install,
     "python-tools": python_tools.install,
     "ssh": ssh.install,
+    "prometheus": prometheus.install,
 }
 # Large, and only for soak tests: `servers/install all` skips them.
 BY_NAME_ONLY = {"minidfs", "spark"}

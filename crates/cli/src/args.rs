@@ -48,6 +48,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use storebench_report::metrics::Destination;
 use storebench_results::compare::parse_change;
 use storebench_study::Part;
 use storebench_study::units::Count;
@@ -179,6 +180,12 @@ pub(crate) struct ResultArgs {
     /// The address must belong to this machine. A port alone uses the loopback interface.
     #[arg(long, value_name = "[IP:]PORT", value_parser = live_address)]
     pub(crate) live: Option<SocketAddr>,
+
+    /// Serve metrics for Prometheus during the run at this address, or push them to otlp+http://HOST:PORT
+    ///
+    /// A port alone uses the loopback interface, such as 9464 for http://127.0.0.1:9464/metrics. See docs/metrics.md.
+    #[arg(long, value_name = "[IP:]PORT|URL", value_parser = metrics_destination)]
+    pub(crate) metrics: Option<Destination>,
 
     #[command(flatten)]
     pub(crate) show: ShowArgs,
@@ -489,6 +496,11 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 /// Parses `127.0.0.1:8080`, or a port alone.
+/// Where metrics go. The flag is also one of `copy`.
+fn metrics_destination(text: &str) -> Result<Destination, String> {
+    Destination::of_url(text).unwrap_or_else(|| live_address(text).map(Destination::Serve))
+}
+
 fn live_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());

@@ -261,7 +261,7 @@ impl Phase {
 impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::PhaseBegan { phase, loads, operations, duration_ns } => {
+            Event::PhaseBegan { phase, loads, operations, duration_ns, .. } => {
                 if matches!(self.place, ProgressTo::Lines) {
                     let length = match (duration_ns, operations) {
                         (Some(ns), _) => format!(", {}", human::duration(*ns as f64)),

@@ -152,6 +152,7 @@ fn perform(
         verify: false,
         interval: request.interval,
         tasks: None,
+        observer: None,
     };
     let outcome = copy(&asked, request.stop, &mut |now| {
         progress(TransferProgress { documents: now.documents, bytes: now.bytes });

@@ -5,7 +5,7 @@
 //! viewer. The server is read-only and ends with the run.
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -13,18 +13,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::stream;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::header::HOST;
+use hyper::{Request, Response, StatusCode};
 use storebench_engine::measure::Recorder;
 use storebench_engine::{Event, Observer};
 use tokio::sync::{broadcast, watch};
 
+use crate::http::{Body, body, listen, respond, serve, text, unknown_host};
 use crate::page::{Life, changing, page};
 use crate::recorded::Recorded;
 use crate::subject::Subject;
@@ -75,18 +72,17 @@ impl Live {
     /// # Errors
     /// The port is in use, or the address does not belong to this machine.
     pub fn start(address: SocketAddr) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let (listener, address) = listen(address)?;
         let (events, _) = broadcast::channel(WAITING);
         let hosts = [address.to_string(), format!("localhost:{}", address.port())].into();
         let shared = Arc::new(Shared { made: Mutex::default(), events, hosts });
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = Arc::clone(&shared);
+        let answers = move |request: &Request<Incoming>| answer(&serving, request);
         let thread = std::thread::Builder::new()
             .name("live".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, serving, stopped)))?;
+            .spawn(move || runtime.block_on(serve(listener, stopped, answers)))?;
         Ok(Self { shared, address, thread: Some(thread), stop, folder: None, place: RunningTrial::default() })
     }
 
@@ -134,7 +130,7 @@ fn made(folder: &Path) -> Result<Made, crate::ReportError> {
 impl Observer for Live {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::TrialBegan { trial, of, configuration, folder } => {
+            Event::TrialBegan { trial, of, configuration, folder, .. } => {
                 self.place =
                     RunningTrial { trial: *trial, of: *of, configuration: (*configuration).to_owned(), from_ns: 0 };
                 self.folder = folder.map(Path::to_owned);
@@ -171,43 +167,10 @@ fn now(place: &RunningTrial, phase: &str, to_ns: u64, record: &Recorder) -> Stri
     .to_string()
 }
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
-
-async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                // For example too many open files. Some may be closed after a pause.
-                Err(_) => {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            },
-            _ = stopped.changed() => return,
-        };
-        let shared = Arc::clone(&shared);
-        let mut ends = stopped.clone();
-        tokio::spawn(async move {
-            let answer = service_fn(|request| {
-                let answer = answer(&shared, &request);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-            // A reader may disconnect at any time.
-            tokio::select! { _ = connection => {}, _ = ends.changed() => {} }
-        });
-    }
-}
-
 fn answer(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Body> {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !shared.hosts.iter().any(|known| known == host) {
-        return text(StatusCode::MISDIRECTED_REQUEST, "unknown Host header; use the address that storebench printed\n");
-    }
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "this server is read-only; use GET or HEAD\n");
+        return unknown_host();
     }
     let made = || shared.made.lock().unwrap_or_else(PoisonError::into_inner);
     match request.uri().path() {
@@ -234,22 +197,6 @@ fn events(shared: &Shared) -> Response<Body> {
         }
     });
     respond(StatusCode::OK, "text/event-stream", StreamBody::new(heard).boxed_unsync())
-}
-
-fn text(status: StatusCode, said: &'static str) -> Response<Body> {
-    body(status, "text/plain; charset=utf-8", Bytes::from_static(said.as_bytes()))
-}
-
-fn body(status: StatusCode, kind: &'static str, bytes: Bytes) -> Response<Body> {
-    respond(status, kind, Full::new(bytes).boxed_unsync())
-}
-
-fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use storebench_engine::measure::{
-    Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, Sampler, StoreStats, WorkerUse, record,
+    Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, Sampler, StoreStats, Tally, WorkerUse, record,
     thread_cpu_ns, thread_run_queue_ns,
 };
 use storebench_engine::store::{Durability, ErrorKind, OpKind, ReadConsistency};
-use storebench_engine::{Clock, RealClock, unix_now_ns};
+use storebench_engine::{Clock, Event, Gauges, Observer, RealClock, unix_now_ns};
 
 /// One finished attempt of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,12 @@ pub struct Request {
     /// Their bytes, including keys if they were written.
     pub bytes: u64,
 }
+
+/// Who is told what is measured, if anybody is.
+pub(crate) type Observing<'a> = Option<&'a Mutex<dyn Observer + Send>>;
+
+/// The name of a copy's only phase.
+const PHASE: &str = "copy";
 
 /// How measurements describe the requests of a sink or source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +60,7 @@ struct Cell {
 }
 
 /// The recorders of all workers of a copy.
-pub(crate) struct Meter {
+pub(crate) struct Meter<'a> {
     clock: RealClock,
     start_ns: u64,
     began_unix_ns: u64,
@@ -66,6 +72,7 @@ pub(crate) struct Meter {
     /// The length of an interval, in ns.
     interval_ns: u64,
     target: Writes,
+    observer: Observing<'a>,
 }
 
 /// One worker's part of the measurement.
@@ -79,8 +86,14 @@ pub(crate) struct Probe {
     start_ns: u64,
 }
 
-impl Meter {
-    pub(crate) fn new(source: Option<RequestKinds>, target: Writes, workers: u32, interval: Duration) -> Self {
+impl<'a> Meter<'a> {
+    pub(crate) fn new(
+        source: Option<RequestKinds>,
+        target: Writes,
+        workers: u32,
+        interval: Duration,
+        observer: Observing<'a>,
+    ) -> Self {
         let clock = RealClock::new();
         let mut labels = Vec::new();
         for RequestKinds { kinds, batch } in source.iter().chain([&target.requests]) {
@@ -95,7 +108,7 @@ impl Meter {
         }
         let cell = || Cell { recorder: Recorder::new(labels.len()), usage: WorkerUse::default(), reading: None };
         let start_ns = clock.now_ns();
-        Self {
+        let meter = Self {
             start_ns,
             began_unix_ns: unix_now_ns(),
             cells: (0..workers).map(|_| Mutex::new(cell())).collect(),
@@ -107,6 +120,21 @@ impl Meter {
             labels: labels.into(),
             clock,
             target,
+            observer,
+        };
+        meter.tell(&Event::PhaseBegan {
+            phase: PHASE,
+            labels: &meter.labels,
+            loads: true,
+            operations: None,
+            duration_ns: None,
+        });
+        meter
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        if let Some(observer) = self.observer {
+            observer.lock().unwrap_or_else(PoisonError::into_inner).event(event);
         }
     }
 
@@ -141,6 +169,8 @@ impl Meter {
         let number = self.intervals.len() as u64;
         let from_ns = self.intervals.last().map_or(0, |last| last.to_ns);
         self.total.add(&all);
+        let now = Gauges::default();
+        self.tell(&Event::Interval { phase: PHASE, number, to_ns, record: &all, now });
         self.intervals.push(Interval::new(number, from_ns, to_ns.max(from_ns + 1), &all));
     }
 
@@ -148,8 +178,10 @@ impl Meter {
     pub(crate) fn end(mut self, interrupted: bool) -> PhaseRecord {
         let elapsed_ns = (self.clock.now_ns() - self.start_ns).max(1);
         self.close(elapsed_ns);
+        let operations = self.total.ops.iter().map(Tally::ended).sum();
+        self.tell(&Event::PhaseEnded { phase: PHASE, operations, elapsed_ns, total: &self.total });
         PhaseRecord {
-            name: "copy".to_owned(),
+            name: PHASE.to_owned(),
             warm_up: false,
             loads: false,
             labels: self.labels.to_vec(),

@@ -171,6 +171,7 @@ fn request<'a>(
         verify: false,
         interval: Duration::from_secs(1),
         tasks: None,
+        observer: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use storebench_engine::store::DurabilityRequest;
+use storebench_report::metrics::Destination;
 use storebench_study::units::{ByteSize, Count, PerSecond, Span};
 use storebench_transfer::{ColumnTypes, Escapes, Format, RecordOp, ViewKeys};
 
@@ -252,6 +253,12 @@ pub(crate) struct CopyArgs {
     /// Print the result as one JSON document instead of one line
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Serve metrics for Prometheus during the copy at this address, or push them to otlp+http://HOST:PORT
+    ///
+    /// A port alone uses the loopback interface, such as 9464 for http://127.0.0.1:9464/metrics. See docs/metrics.md.
+    #[arg(long, value_name = "[IP:]PORT|URL", value_parser = super::metrics_destination)]
+    pub(crate) metrics: Option<Destination>,
 
     /// Do not show progress on stderr; still print the result
     #[arg(long, short)]

@@ -3,7 +3,7 @@
 use storebench_engine::store::NAME_COLUMNS;
 use storebench_lab::run::RunRequest;
 
-use super::measure::{measure, prepare_mode, request_of};
+use super::measure::{measure, metrics, prepare_mode, request_of};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::outputs::{refuse_existing, write_text};
@@ -15,6 +15,8 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         refuse_existing(file, args.force)?;
     }
     let built = bench_study::build(args)?;
+    let mut progress = Progress::new(args.result.show.quiet);
+    let metrics = metrics(args.result.metrics.as_ref(), "bench", &progress)?;
     // Before anything else: a typo in the URL should not wait for documents to be compiled.
     let stores = stores::open_all(&built.study)?;
     let documents = studies::compile(&built.study).map_err(bench_flags::of_documents)?;
@@ -22,7 +24,6 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         write_text(file, &built.text, args.force)
             .map_err(|failure| Failure::bad_input(format!("--save-study {}", failure.message)))?;
     }
-    let mut progress = Progress::new(args.result.show.quiet);
     for note in &built.notes {
         progress.note(note);
     }
@@ -35,7 +36,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<u8, Failure> {
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
         ..request_of("bench", built.study, built.text, &documents, stores)
     };
-    measure(&request, &args.result, &mut progress).map_err(|mut failure| {
+    measure(&request, &args.result, metrics, &mut progress).map_err(|mut failure| {
         let flags = "name the columns with --existing-key COLUMN and --existing-body COLUMN";
         failure.message = bench_flags::in_flags(&failure.message).replace(NAME_COLUMNS, flags);
         failure

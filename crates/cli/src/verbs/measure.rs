@@ -6,6 +6,7 @@ use std::time::Duration;
 use storebench_engine::{Event, Observer, Unsupported};
 use storebench_lab::run::{Compiled, ConfigurationRequest, LabError, PrepareMode, RunOutcome, RunRequest, run};
 use storebench_report::Live;
+use storebench_report::metrics::{Destination, Metrics};
 use storebench_results::configurations::is_whole;
 use storebench_results::exit::BAD_INPUT;
 use storebench_study::workload::Study;
@@ -48,8 +49,13 @@ pub(super) fn request_of(
 }
 
 /// Runs a request, prints its result, and returns the exit code.
-pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Progress) -> Result<u8, Failure> {
-    let outcome = measured(request, args, progress)?;
+pub(super) fn measure(
+    request: &RunRequest,
+    args: &ResultArgs,
+    metrics: Option<Metrics>,
+    progress: &mut Progress,
+) -> Result<u8, Failure> {
+    let outcome = measured(request, args, metrics, progress)?;
     let folder = outcome.folder.as_deref().filter(|_| outcome.folder_error.is_none());
     let code = outcome.exit_code();
     let result = &outcome.result;
@@ -70,13 +76,17 @@ pub(super) fn measure(request: &RunRequest, args: &ResultArgs, progress: &mut Pr
 pub(super) fn measured(
     request: &RunRequest,
     args: &ResultArgs,
+    mut metrics: Option<Metrics>,
     progress: &mut Progress,
 ) -> Result<RunOutcome, Failure> {
     let stop = stop_on_interrupt()?;
     let mut live = args.live.map(|at| serve(at, progress)).transpose()?;
-    let outcome = run(request, stop, &mut Both { progress, live: live.as_mut() });
+    let outcome = run(request, stop, &mut Observers { progress, live: live.as_mut(), metrics: metrics.as_mut() });
     if let Some(live) = live {
         live.end();
+    }
+    if let Some(failed) = metrics.and_then(|mut metrics| metrics.end()) {
+        progress.tell(&failed);
     }
     outcome.map_err(|error| Failure {
         code: match error {
@@ -86,6 +96,24 @@ pub(super) fn measured(
         },
         message: error.to_string(),
     })
+}
+
+/// Starts to serve or to push metrics, if that is asked for. `what` is the name of what is run.
+pub(super) fn metrics(to: Option<&Destination>, what: &str, progress: &Progress) -> Result<Option<Metrics>, Failure> {
+    let Some(to) = to else { return Ok(None) };
+    let metrics = Metrics::start(to, what).map_err(|e| match to {
+        Destination::Serve(at) => {
+            Failure::bad_input(format!("--metrics {at}: cannot listen there: {e}; use a free port of this machine"))
+        }
+        Destination::Push(_) => Failure::bad_input(format!("--metrics: cannot begin: {e}")),
+    })?;
+    if let Destination::Serve(at) = to {
+        progress.note(&format!("metrics at {}", metrics.destination()));
+        if !at.ip().is_loopback() {
+            progress.note("--metrics: anyone who can reach this address can read the metrics");
+        }
+    }
+    Ok(Some(metrics))
 }
 
 /// Starts to serve the report of the run.
@@ -100,17 +128,24 @@ fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
     Ok(live)
 }
 
-/// Forwards events to the terminal and, if it is served, to the page.
-struct Both<'a> {
+/// Forwards events to the terminal and, if there are any, to the live page and the metrics.
+struct Observers<'a> {
     progress: &'a mut Progress,
     live: Option<&'a mut Live>,
+    metrics: Option<&'a mut Metrics>,
 }
 
-impl Observer for Both<'_> {
+impl Observer for Observers<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.progress.event(event);
         if let Some(live) = &mut self.live {
             live.event(event);
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.event(event);
+            if let Some(complaint) = metrics.complaint() {
+                self.progress.tell(&complaint);
+            }
         }
     }
 }

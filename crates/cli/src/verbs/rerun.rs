@@ -34,12 +34,12 @@ pub(crate) fn rerun(args: &RerunArgs) -> Result<u8, Failure> {
     let folder = new_folder(&args.result.out, &bundle.result.run.name)?;
     let mut progress = Progress::new(args.result.show.quiet);
     let made = prepared(args, &bundle, &study, &folder).and_then(|run| Ok((request(&run, &mut progress)?, run)));
-    let ((mut request, _servers), run) = made.inspect_err(|_| {
+    let ((mut request, _servers, metrics), run) = made.inspect_err(|_| {
         // Nothing was started: everything in it came from the bundle.
         let _ = std::fs::remove_dir_all(&folder);
     })?;
     request.name.clone_from(&bundle.result.run.name);
-    let outcome = measured(&request, &run.result, &mut progress)?;
+    let outcome = measured(&request, &run.result, metrics, &mut progress)?;
     let code = outcome.exit_code();
     let here = &outcome.result;
     let found = reproduction(&bundle.result, here, bundles::signer(&bundle));

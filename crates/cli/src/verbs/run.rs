@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use storebench_lab::run::{Agreement, ConfigurationRequest, PartRequest, RunRequest, SharedFolder, StartTimes};
 use storebench_machine::Leftover;
+use storebench_report::metrics::Metrics;
 
-use super::measure::{measure, prepare_mode};
+use super::measure::{measure, metrics, prepare_mode};
 use crate::allocator::keep_freed_memory;
 use crate::args::{DEFAULT_OUT, RunArgs};
 use crate::failure::Failure;
@@ -19,12 +20,15 @@ use crate::{in_process, stores, studies};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut progress = Progress::new(args.result.show.quiet);
-    let (request, _servers) = request(args, &mut progress)?;
-    measure(&request, &args.result, &mut progress)
+    let (request, _servers, metrics) = request(args, &mut progress)?;
+    measure(&request, &args.result, metrics, &mut progress)
 }
 
-/// What to run, and the servers, which must live as long as it runs. No store has been touched.
-pub(super) fn request(args: &RunArgs, progress: &mut Progress) -> Result<(RunRequest, Servers), Failure> {
+/// What to run, the servers, which must live as long as it runs, and where metrics go. No store has been touched.
+pub(super) fn request(
+    args: &RunArgs,
+    progress: &mut Progress,
+) -> Result<(RunRequest, Servers, Option<Metrics>), Failure> {
     let prices = studies::prices(args.prices.as_deref())?;
     let mut opened = studies::open(&args.study, &args.stores)?;
     if args.compare_answers {
@@ -40,6 +44,10 @@ pub(super) fn request(args: &RunArgs, progress: &mut Progress) -> Result<(RunReq
     }
     opened.set_durability(args.fit.durability)?;
     stores::choose(&mut opened.study, &args.stores)?;
+    let stem = args.study.study.file_stem().unwrap_or("run".as_ref()).to_string_lossy();
+    // The Python package hides the file of a study that has none.
+    let name = stem.trim_start_matches('.').to_owned();
+    let metrics = metrics(args.result.metrics.as_ref(), &name, progress)?;
     let mut servers = Servers::new(args.manage_servers);
     for left in servers.clear_up()? {
         let Leftover { what, processes } = left;
@@ -72,9 +80,6 @@ pub(super) fn request(args: &RunArgs, progress: &mut Progress) -> Result<(RunReq
             progress.note("--keep: measuring the documents already in the store; phases that load are skipped");
         }
     }
-    let stem = args.study.study.file_stem().unwrap_or("run".as_ref()).to_string_lossy();
-    // The Python package hides the file of a study that has none.
-    let name = stem.trim_start_matches('.').to_owned();
     let request = RunRequest {
         name,
         study: opened.study,
@@ -94,7 +99,7 @@ pub(super) fn request(args: &RunArgs, progress: &mut Progress) -> Result<(RunReq
         interval: Duration::from_secs(1),
         commit: option_env!("STOREBENCH_COMMIT").map(str::to_owned),
     };
-    Ok((request, servers))
+    Ok((request, servers, metrics))
 }
 
 /// The part of the run to run, and how it agrees with the others.

@@ -32,6 +32,7 @@ mod indexes;
 mod infer;
 mod interrupt;
 mod measure;
+mod metrics;
 mod parts;
 mod queries;
 mod refused;

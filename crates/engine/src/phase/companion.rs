@@ -19,12 +19,22 @@ pub trait Companion: Send {
     }
 }
 
+/// What a store's processes use, as a companion sampled it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreUse {
+    /// Processor time since the phase began, in ns.
+    pub cpu_ns: u64,
+    /// Resident memory, in bytes.
+    pub rss_bytes: u64,
+}
+
 /// A phase as its companion sees it.
 #[derive(Debug)]
 pub struct Watch {
     clock: RealClock,
     start_ns: u64,
     operations: AtomicU64,
+    store_use: Mutex<Option<StoreUse>>,
     over: Mutex<bool>,
     changed: Condvar,
     stop: Arc<Stop>,
@@ -32,7 +42,8 @@ pub struct Watch {
 
 impl Watch {
     pub(super) fn new(clock: RealClock, start_ns: u64, stop: Arc<Stop>) -> Self {
-        Self { clock, start_ns, operations: AtomicU64::new(0), over: Mutex::new(false), changed: Condvar::new(), stop }
+        let (over, changed) = (Mutex::new(false), Condvar::new());
+        Self { clock, start_ns, operations: AtomicU64::new(0), store_use: Mutex::new(None), over, changed, stop }
     }
 
     /// Time since the phase began, in ns.
@@ -58,6 +69,16 @@ impl Watch {
     /// Records that a fault just happened, so that writers leave evidence alone.
     pub fn fault_happened(&self) {
         self.stop.fault();
+    }
+
+    /// Reports what the store uses, for those who observe the phase.
+    pub fn store_uses(&self, now: StoreUse) {
+        *self.store_use.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    /// What was reported last.
+    pub(super) fn store_use(&self) -> Option<StoreUse> {
+        *self.store_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, reached: impl Fn() -> bool, at_most: impl Fn() -> Duration) -> bool {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::measure::Recorder;
-use crate::store::SessionCounters;
+use super::companion::StoreUse;
+use crate::measure::{Label, Recorder};
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -14,6 +14,10 @@ pub enum Event<'a> {
         trial: u32,
         /// Trials in the run.
         of: usize,
+        /// Its round, from 1.
+        round: u32,
+        /// Its store.
+        store: &'a str,
         /// Its configuration.
         configuration: &'a str,
         /// The folder of the run, if it is kept.
@@ -23,6 +27,8 @@ pub enum Event<'a> {
     PhaseBegan {
         /// Its name.
         phase: &'a str,
+        /// Its operations, in the order of [`Recorder::ops`].
+        labels: &'a [Label],
         /// Whether it loads or copies. Its progress then counts documents.
         loads: bool,
         /// Operations that it will run, if known (loads, and phases by count or rate).
@@ -40,6 +46,8 @@ pub enum Event<'a> {
         to_ns: u64,
         /// What was recorded in it.
         record: &'a Recorder,
+        /// The state at its end.
+        now: Gauges,
     },
     /// A phase has ended.
     PhaseEnded {
@@ -49,14 +57,33 @@ pub enum Event<'a> {
         operations: u64,
         /// How long it took, in ns.
         elapsed_ns: u64,
-        /// What happened to its connections.
-        connections: SessionCounters,
+        /// All that was recorded in it.
+        total: &'a Recorder,
     },
     /// Something that a user should know at once.
     Note {
         /// The text.
         text: String,
     },
+}
+
+/// What is known at one moment, apart from what was recorded until then. Unknown is not zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Operations that were sent and not answered.
+    pub in_flight: Option<u64>,
+    /// At a rate: how long ago the next operation was scheduled, in ns; 0 if its time has not come.
+    pub behind_ns: Option<u64>,
+    /// What the store's processes use, if they run on this machine and not in this process.
+    pub store: Option<StoreUse>,
+}
+
+impl Gauges {
+    /// The state of a phase from that of its workers: all of their operations, and the worker that is furthest behind.
+    pub(super) fn of(workers: &[Self]) -> Self {
+        let in_flight = workers.iter().filter_map(|worker| worker.in_flight).reduce(u64::saturating_add);
+        Self { in_flight, behind_ns: workers.iter().filter_map(|worker| worker.behind_ns).max(), store: None }
+    }
 }
 
 /// Receives events, on the thread that runs the phase.

@@ -6,9 +6,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::clock::{Clock, RealClock, unix_now_ns};
-use super::companion::{Companion, Watch};
+use super::companion::{Companion, StoreUse, Watch};
 use super::drive::{self, WorkerReport};
-use super::events::{Event, Observer};
+use super::events::{Event, Gauges, Observer};
 use super::followed::Followed;
 use super::plan::{Amount, PhasePlan, WorkerJob};
 use super::read_back;
@@ -179,6 +179,7 @@ pub fn run_phase(
         if !phase_stop.asked() {
             observer.event(&Event::PhaseBegan {
                 phase: &plan.name,
+                labels: &plan.labels(),
                 loads: plan.amount == Amount::Load,
                 operations: plan.operations(&catalog).map(|all| all / u64::from(plan.part.of)),
                 duration_ns: plan.duration_ns(),
@@ -223,6 +224,7 @@ pub fn run_phase(
                     let worker = plan.part.position(snapshot.worker);
                     silence.take(&snapshot.recorder, now_ns);
                     watch.ended(snapshot.recorder.ops.iter().map(Tally::ended).sum());
+                    gathered.store = watch.store_use();
                     let mut emptied = gathered.take(snapshot, &plan, observer);
                     emptied.clear();
                     // A worker that has ended accepts no more.
@@ -274,7 +276,7 @@ pub fn run_phase(
             phase: &plan.name,
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
-            connections: record.total.connections,
+            total: &record.total,
         });
         Ok((record, reports))
     })
@@ -389,6 +391,10 @@ struct Gathered {
     open: BTreeMap<u64, Recorder>,
     /// The current interval of each worker; `u64::MAX` for workers that have ended.
     reached: Vec<u64>,
+    /// The latest state of each worker; none of workers that have ended.
+    now: Vec<Gauges>,
+    /// What the store used, as last sampled.
+    store: Option<StoreUse>,
     done: Vec<Interval>,
     total: Recorder,
 }
@@ -399,6 +405,8 @@ impl Gathered {
             interval_ns,
             open: BTreeMap::new(),
             reached: vec![0; plan.part.workers(plan.workers).count()],
+            now: vec![Gauges::default(); plan.part.workers(plan.workers).count()],
+            store: None,
             done: Vec::new(),
             total: Recorder::new(plan.recipes.len()),
         }
@@ -406,12 +414,13 @@ impl Gathered {
 
     /// Takes in a snapshot and returns its recorder.
     fn take(&mut self, snapshot: Snapshot, plan: &PhasePlan, observer: &mut dyn Observer) -> Box<Recorder> {
-        let Snapshot { interval, worker, recorder, last } = snapshot;
+        let Snapshot { interval, worker, recorder, now, last } = snapshot;
         self.total.add(&recorder);
         // A snapshot that arrives after its interval was closed, because its worker was held up, goes into the earliest
         // interval that is still open.
         let interval = interval.max(self.done.last().map_or(0, |last| last.number + 1));
         self.open.entry(interval).or_insert_with(|| Recorder::new(plan.recipes.len())).add(&recorder);
+        self.now[plan.part.position(worker)] = if last { Gauges::default() } else { now };
         self.reached[plan.part.position(worker)] = if last { u64::MAX } else { interval + 1 };
         // A worker that is blocked in an embedded store delays the others only for this many intervals.
         let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
@@ -426,7 +435,8 @@ impl Gathered {
             }
             let (number, record) = entry.remove_entry();
             let to_ns = self.close(number, &record);
-            observer.event(&Event::Interval { phase: &plan.name, number, to_ns, record: &record });
+            let now = Gauges { store: self.store, ..Gauges::of(&self.now) };
+            observer.event(&Event::Interval { phase: &plan.name, number, to_ns, record: &record, now });
         }
         recorder
     }

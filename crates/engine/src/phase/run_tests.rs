@@ -34,11 +34,15 @@ fn a_worker_that_has_ended_holds_back_no_interval() {
     let mut take = |gathered: &mut Gathered, worker, interval, last| {
         let mut recorder = Box::new(Recorder::new(1));
         recorder.ops[0].succeeded = 1;
-        gathered.take(Snapshot { interval, worker, recorder, last }, &plan, &mut |event: &Event<'_>| {
-            if let Event::Interval { number, record, .. } = event {
-                told.push((*number, record.ops[0].succeeded));
-            }
-        });
+        gathered.take(
+            Snapshot { interval, worker, recorder, now: Gauges::default(), last },
+            &plan,
+            &mut |event: &Event<'_>| {
+                if let Event::Interval { number, record, .. } = event {
+                    told.push((*number, record.ops[0].succeeded));
+                }
+            },
+        );
     };
     take(&mut gathered, 0, 0, false);
     take(&mut gathered, 1, 0, false);
@@ -64,11 +68,15 @@ fn a_worker_that_is_held_up_holds_back_no_more_intervals_than_are_kept_open() {
     let mut take = |gathered: &mut Gathered, worker, interval, last| {
         let mut recorder = Box::new(Recorder::new(1));
         recorder.ops[0].succeeded = 1;
-        gathered.take(Snapshot { interval, worker, recorder, last }, &plan, &mut |event: &Event<'_>| {
-            if let Event::Interval { number, .. } = event {
-                told.push(*number);
-            }
-        });
+        gathered.take(
+            Snapshot { interval, worker, recorder, now: Gauges::default(), last },
+            &plan,
+            &mut |event: &Event<'_>| {
+                if let Event::Interval { number, .. } = event {
+                    told.push(*number);
+                }
+            },
+        );
     };
     for interval in 0..1_000 {
         take(&mut gathered, 1, interval, false);
@@ -80,4 +88,26 @@ fn a_worker_that_is_held_up_holds_back_no_more_intervals_than_are_kept_open() {
     take(&mut gathered, 1, 1_000, true);
     assert_eq!(told, (0..=999).collect::<Vec<_>>());
     assert_eq!(gathered.total.ops[0].succeeded, 1_003);
+}
+
+/// What is in flight is that of all workers, and how far behind the phase is, that of the worker that is furthest.
+#[test]
+fn an_interval_tells_the_state_of_all_workers() {
+    let plan = plan();
+    let mut gathered = Gathered::new(&plan, 1_000);
+    let mut told = Vec::new();
+    let mut take = |gathered: &mut Gathered, worker, interval, (in_flight, behind_ns): (u64, Option<u64>), last| {
+        let now = Gauges { in_flight: Some(in_flight), behind_ns, store: None };
+        let recorder = Box::new(Recorder::new(1));
+        gathered.take(Snapshot { interval, worker, recorder, now, last }, &plan, &mut |event: &Event<'_>| {
+            if let Event::Interval { now, .. } = event {
+                told.push((now.in_flight, now.behind_ns));
+            }
+        });
+    };
+    take(&mut gathered, 0, 0, (2, Some(5)), false);
+    take(&mut gathered, 1, 0, (3, Some(70)), false);
+    take(&mut gathered, 1, 1, (9, Some(9)), true);
+    take(&mut gathered, 0, 1, (4, None), false);
+    assert_eq!(told, [(Some(5), Some(70)), (Some(4), None)]);
 }

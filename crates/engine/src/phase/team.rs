@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::clock::RealClock;
+use super::events::Gauges;
 use super::stop::Stop;
 use crate::measure::Recorder;
 use crate::store::PhaseStart;
@@ -16,6 +17,8 @@ pub struct Snapshot {
     pub worker: u32,
     /// The record. Once emptied, the recorder comes back through [`Outbox::spare`].
     pub recorder: Box<Recorder>,
+    /// The worker's state now.
+    pub now: Gauges,
     /// Whether the worker has ended and sends no more.
     pub last: bool,
 }

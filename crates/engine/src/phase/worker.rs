@@ -10,6 +10,7 @@ use std::task::Context;
 
 use self::next::Hold;
 use super::clock::Clock;
+use super::events::Gauges;
 use super::maker::{Maker, More, Stage, Task};
 use super::plan::{Amount, PhasePlan};
 use super::replay::Replay;
@@ -485,6 +486,10 @@ impl<C: Clock> WorkerCore<C> {
         (recorder.cpu_ns, recorder.run_queue_ns, recorder.spin_ns) = (cpu_ns, run_queue_ns, spin_ns);
         let before = std::mem::replace(&mut self.connections, connections);
         recorder.connections = connections.since(before);
+        let behind_ns = self.course.arrivals.as_ref().map(|arrivals| {
+            let next = self.course.start_ns.saturating_add(arrivals.peek_ns());
+            if next < self.course.end_ns { now.saturating_sub(next) } else { 0 }
+        });
         let spare = self.outbox.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(self.plan.recipes.len())));
         let full = std::mem::replace(recorder, spare);
         // Nobody receives it only when the run is being torn down.
@@ -492,6 +497,7 @@ impl<C: Clock> WorkerCore<C> {
             interval: self.course.interval,
             worker: self.number,
             recorder: full,
+            now: Gauges { in_flight: Some(self.operations.in_flight as u64), behind_ns, store: None },
             last,
         });
         let passed = now.saturating_sub(self.course.start_ns) / self.course.interval_ns;

@@ -134,7 +134,6 @@ impl RunState<'_> {
             self.calibrated.insert(which, calibrate(plan, catalog, &self.clock)?);
         }
         let query_plans = self.query_plans(configuration, plan, catalog, journal);
-        journal.phase(plan.labels());
         let faults = configuration.study().faults_of(phase);
         // Data that existed before is not tested: it has become durable with time.
         if let Some(server) = &configuration.request.server

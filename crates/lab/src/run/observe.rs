@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use storebench_engine::measure::Label;
 use storebench_engine::store::SessionCounters;
 use storebench_engine::{Event, Observer};
+use storebench_results::plan::PlannedTrial;
 use storebench_results::{FolderError, RunFolder, RunResult, Secrets};
 
 /// Everything that a run reports and saves. A write error in the folder does not stop the measurement: the first one is
@@ -35,14 +36,10 @@ impl<'a> Journal<'a> {
     }
 
     /// Reports the start of a trial.
-    pub(super) fn began(&mut self, trial: u32, of: usize, configuration: &str) {
+    pub(super) fn began(&mut self, planned: &PlannedTrial, of: usize, configuration: &str) {
         let folder = self.folder.as_ref().map(RunFolder::path);
-        self.observer.event(&Event::TrialBegan { trial, of, configuration, folder });
-    }
-
-    /// Sets the operations of the following phase.
-    pub(super) fn phase(&mut self, labels: Vec<Label>) {
-        self.place.labels = labels;
+        let PlannedTrial { trial, round, ref store, .. } = *planned;
+        self.observer.event(&Event::TrialBegan { trial, of, round, store, configuration, folder });
     }
 
     /// Writes a note for the user and the log.
@@ -113,11 +110,14 @@ impl Observer for Journal<'_> {
         let line = match event {
             // The runner logs it with more detail.
             Event::TrialBegan { .. } => return,
-            Event::PhaseBegan { phase, loads, operations, duration_ns } => json!({
-                "event": "phase-began", "phase": phase, "loads": loads, "operations": operations,
-                "duration_ns": duration_ns,
-            }),
-            Event::Interval { phase, number, to_ns, record } => {
+            Event::PhaseBegan { phase, labels, loads, operations, duration_ns } => {
+                self.place.labels = labels.to_vec();
+                json!({
+                    "event": "phase-began", "phase": phase, "loads": loads, "operations": operations,
+                    "duration_ns": duration_ns,
+                })
+            }
+            Event::Interval { phase, number, to_ns, record, .. } => {
                 let ops: serde_json::Map<String, Value> = self
                     .place
                     .labels
@@ -135,9 +135,9 @@ impl Observer for Journal<'_> {
                 }
                 line
             }
-            Event::PhaseEnded { phase, operations, elapsed_ns, connections: counters } => json!({
+            Event::PhaseEnded { phase, operations, elapsed_ns, total } => json!({
                 "event": "phase-ended", "phase": phase, "operations": operations, "elapsed_ns": elapsed_ns,
-                "connections": connections(*counters),
+                "connections": connections(total.connections),
             }),
             Event::Note { text } => json!({ "event": "note", "text": text }),
         };

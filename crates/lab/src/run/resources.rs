@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use storebench_documents::Catalog;
 use storebench_engine::measure::thread_cpu_ns;
-use storebench_engine::{Companion, Watch};
+use storebench_engine::{Companion, StoreUse, Watch};
 use storebench_machine::{
     Device, HostMetrics, Pid, Tree, Watcher, folder_use, host_use, listeners, network_speed, network_use, scrape,
     server_roots,
@@ -107,6 +107,12 @@ impl Sampling {
         self.taken.idle = Some(DiskIdle { span_ns, write_bytes });
     }
 
+    /// What the store used at the last sample, if it is not this process.
+    fn apart(&self) -> Option<StoreUse> {
+        let used = self.taken.samples.last()?.store.filter(|_| self.taken.whose == WatchedProcess::Server)?;
+        Some(StoreUse { cpu_ns: used.cpu_ns, rss_bytes: used.rss_bytes })
+    }
+
     fn find_disk(&mut self) {
         if self.disk.is_none() {
             self.disk = self.paths.first().and_then(|path| Device::disk_of(path).ok());
@@ -180,6 +186,9 @@ impl Companion for Sampling {
         loop {
             let now = watch.now_ns();
             let took = self.look(now, number % PSS_EVERY == 0);
+            if let Some(used) = self.apart() {
+                watch.store_uses(used);
+            }
             number += 1;
             let pause = EVERY_NS.max(took.as_nanos() as u64 * MOST_SHARE);
             if !watch.wait_until(now.saturating_add(pause)) {

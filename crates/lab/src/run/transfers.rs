@@ -12,8 +12,8 @@ use storebench_documents::{Catalog, Documents};
 use storebench_engine::measure::{
     Asking, Interval, Label, Partial, PartialCause, PhaseRecord, Recorder, StatsSampler, Tally,
 };
-use storebench_engine::store::{AnyStore, CollectionId, OpKind, SessionCounters, StoreError};
-use storebench_engine::{Clock, CopyPlan, Event, Observer, Stop};
+use storebench_engine::store::{AnyStore, CollectionId, OpKind, StoreError};
+use storebench_engine::{Clock, CopyPlan, Event, Gauges, Observer, Stop};
 use storebench_results::human::{count, plural};
 use storebench_results::plan::PlannedTrial;
 use storebench_results::{Pass, PhaseResult, TasksResult, gather_phase, judge_limits};
@@ -238,9 +238,14 @@ impl RunState<'_> {
             interval: self.request.interval,
             stop: &self.stop,
         };
-        journal.phase(vec![copy.label.clone()]);
-        let began = Event::PhaseBegan { phase: &copy.name, loads: true, operations: None, duration_ns: None };
-        journal.event(&began);
+        let labels = &[copy.label.clone()];
+        journal.event(&Event::PhaseBegan {
+            phase: &copy.name,
+            labels,
+            loads: true,
+            operations: None,
+            duration_ns: None,
+        });
         let stats =
             StatsSampler::new(Arc::clone(&configuration.store), Arc::new(self.clock.clone()), self.request.interval);
         let start_ns = self.clock.now_ns();
@@ -249,7 +254,7 @@ impl RunState<'_> {
         let mut told = ReportedProgress::default();
         let ended = transfers.transfer(&request, &mut |now| {
             let at_ns = self.clock.now_ns() - start_ns;
-            told.interval(&copy.name, now, at_ns, self.request.interval, journal);
+            told.interval(copy, now, at_ns, self.request.interval, journal);
         });
         let store_stats = stats.map(Asking::finish).unwrap_or_default();
         let Transferred { record, tasks, documents: moved, rejected, first_reject, lost } = ended?;
@@ -264,7 +269,7 @@ impl RunState<'_> {
             phase: &copy.name,
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
-            connections: SessionCounters::default(),
+            total: &record.total,
         });
         journal.keep(|folder| {
             folder.add_phase(planned.trial, &configuration.request.store_name, Pass::Measured, &record, [])
@@ -321,7 +326,7 @@ struct ReportedProgress {
 impl ReportedProgress {
     fn interval(
         &mut self,
-        phase: &str,
+        copy: &CopyPlan,
         now: TransferProgress,
         at_ns: u64,
         interval: Duration,
@@ -332,8 +337,13 @@ impl ReportedProgress {
         }
         let mut record = Recorder::new(1);
         record.ops[0].documents = now.documents.saturating_sub(self.before.documents);
-        record.ops[0].bytes_written = now.bytes.saturating_sub(self.before.bytes);
-        journal.event(&Event::Interval { phase, number: self.number, to_ns: at_ns, record: &record });
+        let bytes = now.bytes.saturating_sub(self.before.bytes);
+        match copy.direction {
+            CopyDirection::In => record.ops[0].bytes_written = bytes,
+            CopyDirection::Out => record.ops[0].bytes_read = bytes,
+        }
+        let (phase, number, unknown) = (&*copy.name, self.number, Gauges::default());
+        journal.event(&Event::Interval { phase, number, to_ns: at_ns, record: &record, now: unknown });
         (self.number, self.to_ns, self.before) = (self.number + 1, at_ns, now);
     }
 }

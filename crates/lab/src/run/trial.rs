@@ -53,7 +53,7 @@ impl RunState<'_> {
             let at_most = if result.plan.until.is_some() { "at most " } else { "" };
             journal.note(format!("trial {} of {at_most}{of}: {}", planned.trial, configuration.name));
         }
-        journal.began(planned.trial, of, &configuration.name);
+        journal.began(planned, of, &configuration.name);
         let at = result.trials.len();
         // Forget it until this trial is complete: an incomplete load must not be kept.
         let holds = self.holds.remove(&configuration.location);

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
 use storebench_engine::store::SameKeys;
+use storebench_engine::{Observer, Stop};
 
 pub use self::counted::{LeftOut, StoreCounts};
 pub use self::tasks::{Task, TaskReport, Tasks, check_tasks, perform};
@@ -83,6 +83,8 @@ pub struct CopyRequest<'a> {
     pub interval: Duration,
     /// Other processes that copy the splits and read them back; `None` to do so in this process.
     pub tasks: Option<&'a dyn Tasks>,
+    /// Receives what is measured, each interval. It hears nothing of tasks in other processes.
+    pub observer: Option<&'a Mutex<dyn Observer + Send>>,
 }
 
 /// The result of a copy.
@@ -340,7 +342,8 @@ pub fn copy(
     let before = shared.counts();
     let counted = counted::Before::of(request);
     let workers = if request.tasks.is_none() { shared.workers() } else { 0 };
-    let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
+    let mut meter =
+        Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval, request.observer);
     match request.tasks {
         None => work(&shared, workers, &mut meter, progress)?,
         Some(tasks) => tasks::copy(&shared, tasks, progress)?,
@@ -434,7 +437,7 @@ fn read_back(
 fn work(
     shared: &Shared<'_>,
     workers: u32,
-    meter: &mut Meter,
+    meter: &mut Meter<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), TransferError> {
     let (mut error, waiting) = (None, std::thread::current());

@@ -297,7 +297,8 @@ fn copied(request: &CopyRequest<'_>, task: &Task, stop: &Arc<Stop>) -> Result<Ve
     let manifest = Manifest::begin(&request.folder, || Ok(header))?;
     let shared = Shared::new(request, manifest, Rejects::new(request.rejects.clone()), stop);
     let workers = shared.workers();
-    let mut meter = Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval);
+    let mut meter =
+        Meter::new(request.source.requests(), request.sink.writes()?, workers, request.interval, request.observer);
     work(&shared, workers, &mut meter, &mut |_| {})?;
     let mut rejects: BTreeMap<u32, Vec<Reject>> = BTreeMap::new();
     if std::fs::metadata(&request.rejects).is_ok_and(|file| file.len() > MOST_REJECTED) {

@@ -229,7 +229,7 @@ mod tests {
         let (mut keys, mut bad, mut counted) = (Vec::new(), 0, [0; 2]);
         let requests = RequestKinds { kinds: Vec::new(), batch: 1 };
         let writes = Writes { requests, in_flight: 1, durability: Durability::MEMORY };
-        let probe = Meter::new(None, writes, 1, std::time::Duration::from_secs(1)).probe(0);
+        let probe = Meter::new(None, writes, 1, std::time::Duration::from_secs(1), None).probe(0);
         let end = std::thread::scope(|scope| {
             block_on(async {
                 let opened = Ahead::open(scope, 1 << 20, (source, &split, &shape), room, &probe).await;

@@ -41,6 +41,7 @@ fn copied(lab: &Lab, source: &dyn Source, sink: &dyn Sink, splits: &[Split]) -> 
         verify: true,
         interval: Duration::from_millis(1),
         tasks: None,
+        observer: None,
     };
     let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
     storebench_transfer::finish(&request.folder).unwrap();

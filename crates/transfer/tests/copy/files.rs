@@ -182,6 +182,7 @@ fn tasks_of_a_larger_job_copy_a_part_each() {
             verify: true,
             interval: std::time::Duration::from_secs(1),
             tasks: None,
+            observer: None,
         };
         let outcome = copy(&request, &lab.stop, &mut |_| {}).unwrap();
         assert!(outcome.report.verified.unwrap().equal);

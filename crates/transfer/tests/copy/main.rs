@@ -99,6 +99,7 @@ impl Lab {
             verify: self.verify,
             interval: Duration::from_secs(1),
             tasks: None,
+            observer: None,
         };
         let outcome = copy(&request, &self.stop, &mut |now| {
             if self.stop_after.is_some_and(|enough| now.documents >= enough) {

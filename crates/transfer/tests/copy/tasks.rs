@@ -93,6 +93,7 @@ fn request<'a>(
         verify: true,
         interval: Duration::from_secs(1),
         tasks,
+        observer: None,
     }
 }
 

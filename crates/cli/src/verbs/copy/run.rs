@@ -1,11 +1,11 @@
 //! The steps of a copy.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use storebench_engine::Stop;
 use storebench_engine::measure::PhaseRecord;
+use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::space::{
     OPEN_FILES_OF_A_WORKER, OPEN_FILES_OF_ITSELF, check_open_files, free_at, open_files_limit,
@@ -33,6 +33,7 @@ use crate::in_process;
 use crate::output::{print, print_json_or};
 use crate::progress::Progress;
 use crate::signals::ask_on_interrupt;
+use crate::verbs::measure::metrics;
 use crate::verbs::report::index_is_older;
 
 /// Files that each worker of a copy may have open: those of its source and its target.
@@ -54,6 +55,8 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
     let runner = in_process::provided(|provided| provided.tasks.take());
     let runner = runner.as_deref();
     let mut plan = Plan::of(args.clone())?;
+    let mut progress = Progress::new(args.quiet);
+    let metrics = metrics(args.metrics.as_ref(), "copy", &progress)?.map(Mutex::new);
     if let Some(runner) = runner {
         tasks::check(&plan, runner)?;
         plan.parallel = args.parallel.unwrap_or(runner.at_once());
@@ -100,13 +103,29 @@ fn run(args: &CopyArgs) -> Result<u8, Ended> {
         rejects,
         settings: plan.settings.0.clone(),
         tasks: runner,
+        observer: metrics.as_ref().map(|metrics| metrics as &Mutex<dyn Observer + Send>),
         ..request(plan, (&*source, &*sink), &shape, &begun.folder)
     };
     ask_on_interrupt(&stop)?;
-    let mut progress = Progress::new(args.quiet);
     announce(plan, &request, &partitions, &progress);
-    let outcome = copy_all(&request, &stop, &mut |now| progress.copied(&now));
+    let metrics = || metrics.as_ref().map(|metrics| metrics.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(mut metrics) = metrics() {
+        let store = request.sink.store().or(request.source.store()).map_or("files", |store| store.describe().scheme);
+        let (folder, configuration) = (Some(&*begun.folder), "copy");
+        metrics.event(&Event::TrialBegan { trial: 1, of: 1, round: 1, store, configuration, folder });
+    }
+    let outcome = copy_all(&request, &stop, &mut |now| {
+        progress.copied(&now);
+        let told = metrics().and_then(|mut metrics| {
+            metrics.copied(now.documents, now.bytes, now.rejected);
+            metrics.complaint()
+        });
+        told.into_iter().for_each(|complaint| progress.tell(&complaint));
+    });
     progress.end_count();
+    if let Some(failed) = metrics().and_then(|mut metrics| metrics.end()) {
+        progress.tell(&failed);
+    }
     let CopyOutcome { report, record, .. } = outcome?;
     end(&begun.folder, &report)?;
     // Tasks report what they copied, not how long each request took.
@@ -157,6 +176,7 @@ pub(super) fn request<'a>(
         verify: args.verify,
         interval: Duration::from_secs(1),
         tasks: None,
+        observer: None,
     }
 }
 

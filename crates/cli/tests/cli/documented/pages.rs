@@ -82,6 +82,12 @@ pub(crate) const PAGES: &[Page] = &[
     Page { file: "docs/efficiency.md", set_up: efficiency, cases: Vec::new },
     Page { file: "docs/history.md", set_up: nightly, cases: nightly_cases },
     Page { file: "docs/infer.md", set_up: orders, cases: Vec::new },
+    Page {
+        file: "docs/metrics.md",
+        set_up: nothing,
+        // Another test may use the port.
+        cases: || vec![Case::of("storebench bench sqlite:bench.db --rate 10k --metrics 9464").edits(&[("9464", "0")])],
+    },
     Page { file: "docs/moving-data.md", set_up: moving_data, cases: moving_data_cases },
     Page { file: "docs/report.md", set_up: report, cases: Vec::new },
     Page {
