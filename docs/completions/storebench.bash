@@ -37,6 +37,9 @@ _storebench() {
             storebench,doctor)
                 cmd="storebench__subcmd__doctor"
                 ;;
+            storebench,gallery)
+                cmd="storebench__subcmd__gallery"
+                ;;
             storebench,generate)
                 cmd="storebench__subcmd__generate"
                 ;;
@@ -58,11 +61,17 @@ _storebench() {
             storebench,merge)
                 cmd="storebench__subcmd__merge"
                 ;;
+            storebench,pack)
+                cmd="storebench__subcmd__pack"
+                ;;
             storebench,plan)
                 cmd="storebench__subcmd__plan"
                 ;;
             storebench,report)
                 cmd="storebench__subcmd__report"
+                ;;
+            storebench,rerun)
+                cmd="storebench__subcmd__rerun"
                 ;;
             storebench,run)
                 cmd="storebench__subcmd__run"
@@ -100,6 +109,9 @@ _storebench() {
             storebench__subcmd__help,doctor)
                 cmd="storebench__subcmd__help__subcmd__doctor"
                 ;;
+            storebench__subcmd__help,gallery)
+                cmd="storebench__subcmd__help__subcmd__gallery"
+                ;;
             storebench__subcmd__help,generate)
                 cmd="storebench__subcmd__help__subcmd__generate"
                 ;;
@@ -121,11 +133,17 @@ _storebench() {
             storebench__subcmd__help,merge)
                 cmd="storebench__subcmd__help__subcmd__merge"
                 ;;
+            storebench__subcmd__help,pack)
+                cmd="storebench__subcmd__help__subcmd__pack"
+                ;;
             storebench__subcmd__help,plan)
                 cmd="storebench__subcmd__help__subcmd__plan"
                 ;;
             storebench__subcmd__help,report)
                 cmd="storebench__subcmd__help__subcmd__report"
+                ;;
+            storebench__subcmd__help,rerun)
+                cmd="storebench__subcmd__help__subcmd__rerun"
                 ;;
             storebench__subcmd__help,run)
                 cmd="storebench__subcmd__help__subcmd__run"
@@ -182,7 +200,7 @@ _storebench() {
 
     case "${cmd}" in
         storebench)
-            opts="-h -V --help --version init run bench merge compare history report copy generate infer trace verify check plan stores studies conform doctor host completions help"
+            opts="-h -V --help --version init run bench merge compare history report pack rerun gallery copy generate infer trace verify check plan stores studies conform doctor host completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -196,7 +214,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__bench)
-            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --without --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --skip-unsupported --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --docs --size --compress-to --existing --existing-key --existing-body --sample --from --skip-bad-lines --without --key --seed --batch --no-load --mix --popularity --duration --operations --warm-up --rate --arrival --pacing --think --drain --workers --pin-workers --connections --in-flight --timeout --on-disconnect --streams --durability --skip-unsupported --consistency --check --ledger --save-study --force --out --into-existing --discard-existing --remove-after --anyway --live --metrics --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -338,6 +356,10 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -368,7 +390,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__compare)
-            opts="-o -h --baseline --save-baseline --force --keep-newest --baselines --threshold --fail-on --undecided --must-detect --anyway --all --format --output --json --help"
+            opts="-o -h --baseline --save-baseline --force --keep-newest --baselines --history --last --threshold --fail-on --undecided --must-detect --anyway --all --format --output --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -387,6 +409,14 @@ _storebench() {
                     return 0
                     ;;
                 --baselines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --history)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --last)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -454,7 +484,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__copy)
-            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --escapes --no-partitions --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --quiet --help"
+            opts="-p -q -h --from-collection --from-key --from-body --query --view --keys --from-format --types --delimiter --escapes --no-partitions --drop-expiry --drop-attachments --to-collection --into-existing --to-key --to-body --op --durability --to-format --key-field --no-key-field --key --filter --map --fields --without --rename --value --op-field --merge --merge-absent --own-members --expiry --expiry-field --infer --schema --overflow --no-overflow --parallel --workers --batch --batch-bytes --in-flight --rate-docs --rate-bytes --timeout --tries --retry-cap --retry-total --rejects --max-errors --verify --resume --restart --out --force --anyway --dry-run --json --metrics --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -648,6 +678,10 @@ _storebench() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -662,6 +696,32 @@ _storebench() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__gallery)
+            opts="-o -h --output --trust --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trust)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -724,7 +784,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__help)
-            opts="init run bench merge compare history report copy generate infer trace verify check plan stores studies conform doctor host completions help"
+            opts="init run bench merge compare history report pack rerun gallery copy generate infer trace verify check plan stores studies conform doctor host completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -822,6 +882,20 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__gallery)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -975,6 +1049,20 @@ _storebench() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        storebench__subcmd__help__subcmd__pack)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         storebench__subcmd__help__subcmd__plan)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -990,6 +1078,20 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        storebench__subcmd__help__subcmd__rerun)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1114,7 +1216,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__history__subcmd__check)
-            opts="-h --history --branch --figure --false-alarm-every --json --recent --undecided --junit --force --github --markdown --help"
+            opts="-o -h --history --branch --figure --false-alarm-every --json --output --force --recent --undecided --junit --github --markdown --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1133,6 +1235,14 @@ _storebench() {
                     return 0
                     ;;
                 --false-alarm-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1226,7 +1336,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__history__subcmd__show)
-            opts="-h --history --branch --figure --false-alarm-every --json --help"
+            opts="-o -h --history --branch --figure --false-alarm-every --json --output --force --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1245,6 +1355,14 @@ _storebench() {
                     return 0
                     ;;
                 --false-alarm-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1363,8 +1481,38 @@ _storebench() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        storebench__subcmd__pack)
+            opts="-o -h --output --force --with-inputs --sign --check --trust --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sign)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trust)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         storebench__subcmd__plan)
-            opts="-h --preset --set --scale --durability --skip-unsupported --store --parts --pilot --within --prices --json --help"
+            opts="-h --preset --set --scale --durability --skip-unsupported --store --parts --pilot --gate --history --within --prices --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1395,6 +1543,14 @@ _storebench() {
                     return 0
                     ;;
                 --pilot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --history)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1443,8 +1599,50 @@ _storebench() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        storebench__subcmd__rerun)
+            opts="-q -h --store --inputs --manage-servers --trust --durability --skip-unsupported --out --into-existing --discard-existing --remove-after --anyway --live --metrics --full --json --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inputs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trust)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --durability)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --live)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         storebench__subcmd__run)
-            opts="-q -h --preset --set --scale --store --durability --skip-unsupported --keep --compare-answers --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --full --json --quiet --help"
+            opts="-q -h --preset --set --scale --store --durability --skip-unsupported --keep --compare-answers --manage-servers --resume --prices --part --start-at --out --into-existing --discard-existing --remove-after --anyway --live --metrics --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1491,6 +1689,10 @@ _storebench() {
                     return 0
                     ;;
                 --live)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -63,7 +63,7 @@ fn a_slowdown_fails_the_check_with_its_commit() {
         "{words}"
     );
     assert!(
-        worse.err.starts_with("error: became worse: memory load.throughput, memory mixed.throughput"),
+        worse.err.starts_with("error: became worse: memory load.documents, memory mixed.throughput"),
         "{}",
         worse.err
     );

@@ -11,7 +11,7 @@ use crate::summary::Layout;
 use crate::table::ColumnKind::{Configuration, Text};
 use crate::table::Table;
 
-/// The width of the verdicts.
+/// The width of the column that says it.
 const VERDICT: usize = 18;
 /// The most characters of what differs that a row shows.
 const MOST: usize = 50;

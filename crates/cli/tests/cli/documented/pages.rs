@@ -74,7 +74,7 @@ pub(crate) const PAGES: &[Page] = &[
         set_up: nothing,
         cases: || vec![Case::of("").how(How::TestedBy("choosing::every_command_of_the_page_runs_as_it_is"))],
     },
-    Page { file: "docs/bundles.md", set_up: bundles, cases: Vec::new },
+    Page { file: "docs/bundles.md", set_up: bundles, cases: bundles_cases },
     Page { file: "docs/cli.md", set_up: command_line, cases: command_line_cases },
     Page { file: "docs/clusters.md", set_up: clusters, cases: clusters_cases },
     Page { file: "docs/compare.md", set_up: compare, cases: compare_cases },
@@ -339,6 +339,11 @@ fn nightly_cases() -> Vec<Case> {
 
 fn bundles(stage: &Stage) {
     runs(stage, &["storebench-runs/mine-20261123-101500"], "");
+    prepare(stage, "openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout -out key.pub");
+}
+
+fn bundles_cases() -> Vec<Case> {
+    vec![Case::of("storebench gallery bundles").before("mkdir bundles && mv mine.sbz signed.sbz bundles")]
 }
 
 fn orders(stage: &Stage) {
