@@ -12,8 +12,10 @@ use crate::columns::{Columns, Kind};
 /// The metadata key under which a file describes what Storebench wrote into it.
 pub(crate) const FILE_MARK: &str = "storebench";
 
-/// Metadata of a file with columns, so that it is read back as it was written.
+/// Metadata of a file with columns, so that it is read back as it was written. The Python package leaves out what is
+/// empty.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct FileMark {
     /// The overflow column.
     pub(crate) overflow: Option<String>,

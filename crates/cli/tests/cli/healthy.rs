@@ -1,6 +1,6 @@
 //! Healthy stores must not be accused of losing writes. The load has bulk reads, bulk upserts, and single reads,
-//! upserts and deletes on 400 keys of which some are popular, with 16 requests in flight and a ledger. It also runs with the
-//! server killed midway. (With 200 keys, three kills of a slow server left a worker no key without a write of unknown
+//! upserts and deletes on 1,000 keys of which some are popular, with 16 requests in flight and a ledger. It also runs with the
+//! server killed midway. (With 400 keys, three kills of a slow server left a worker no key without a write of unknown
 //! outcome, and the phase ended before its last kill.)
 //!
 //! Every run of the tests includes a few seconds of it, and `make soak` includes minutes. `STOREBENCH_SOAK_SECONDS`
@@ -16,7 +16,7 @@ fn study(store: &str, seconds: u64, kills: &str, server: &str) -> String {
 title = "Many in flight on few keys"
 stores = ["{store}"]
 [collections.docs]
-count = 400
+count = 1_000
 size = "300B"
 [[phases]]
 name = "load"

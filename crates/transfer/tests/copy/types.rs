@@ -9,6 +9,7 @@ use arrow_array::{
     Time64MicrosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampSecondArray, UInt64Array,
 };
 use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
@@ -110,6 +111,46 @@ fn each_type_of_a_table_becomes_what_the_documents_say() {
     packed.write_all(&stream).unwrap();
     packed.finish().unwrap();
     check(&lab, &lab.path("a.arrows.gz"));
+}
+
+/// An Arrow stream of one document in a column of JSON, with this metadata.
+fn whole_document(mark: &str) -> Vec<u8> {
+    let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    let columns = [("_id", texts("a")), ("document", texts(r#"{"n":1}"#))];
+    let fields: Vec<_> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
+    let metadata = [("storebench".to_owned(), mark.to_owned())].into();
+    let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+    let batch = RecordBatch::try_new(schema, columns.map(|(_, column)| column).to_vec()).unwrap();
+    let mut stream = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut stream, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    stream
+}
+
+/// What the Python package writes for Spark names only what there is.
+#[test]
+fn metadata_of_a_table_may_name_only_its_overflow() {
+    let lab = Lab::new();
+    let store = memory();
+    let path = lab.write("a.arrows", &whole_document(r#"{"overflow":"document"}"#));
+    lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Insert)).unwrap();
+    let found = contents(&store);
+    assert!(found.len() == 1 && found[0].contains(r#""n":1"#) && !found[0].contains("document"), "{found:?}");
+}
+
+#[test]
+fn a_table_whose_metadata_cannot_be_read_is_refused() {
+    for mark in ["{", r#"{"overflow":7}"#] {
+        let lab = Lab::new();
+        let path = lab.write("a.arrows", &whole_document(mark));
+        let error = lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Insert)).unwrap_err().to_string();
+        assert!(
+            error.contains("a.arrows: the metadata `storebench` cannot be read") && error.contains(mark),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(super) fn read(found: &InspectedFile, part: u32) -> Result<BatchRecords, Tra
         chunks.failure().unwrap_or_else(|| TransferError::Damaged(format!("{name}, batch {first}: {e}")))
     })?;
     reader.set_index(first).map_err(|e| TransferError::Damaged(format!("{name}, batch {first}: {e}")))?;
-    let marks = Marks::of(&reader.schema());
+    let marks = Marks::of(&reader.schema(), &name)?;
     let batches =
         reader.take(each).map(move |batch| batch.map(ReadBatch::from).map_err(|e| (chunks.failure(), e.to_string())));
     // Counting the rows of earlier parts would mean reading them, so the part's number is in the upper bits of a row's
@@ -86,7 +86,7 @@ pub(super) fn read_stream(mut input: Box<dyn Read + Send>, name: String) -> Resu
     let broken = |e: String| TransferError::BadInput(format!("{name} is not an Arrow stream: {e}"));
     let reader = guard(|| StreamReader::try_new(Checked::new(BufReader::new(stream)), None)).map_err(broken)?;
     let reader = reader.map_err(|e| failure(&e).unwrap_or_else(|| broken(e.to_string())))?;
-    let marks = Marks::of(&reader.schema());
+    let marks = Marks::of(&reader.schema(), &name)?;
     let batches = Stream { reader, footer: is_file.then(|| name.clone()) };
     Ok(BatchRecords::new(Box::new(batches), marks, name, 0))
 }

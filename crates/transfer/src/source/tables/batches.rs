@@ -46,10 +46,19 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Extracts the metadata from a schema.
-    pub(super) fn of(schema: &Schema) -> Self {
-        let mark = schema.metadata().get(FILE_MARK).and_then(|text| serde_json::from_str(text).ok());
-        Self { ours: mark.is_some(), mark: mark.unwrap_or_default() }
+    /// Extracts the metadata from a schema of a file of this name.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read. Without it, documents would differ from those that were written.
+    pub(super) fn of(schema: &Schema, name: &str) -> Result<Self, TransferError> {
+        let Some(text) = schema.metadata().get(FILE_MARK) else {
+            return Ok(Self { ours: false, mark: FileMark::default() });
+        };
+        let mark = serde_json::from_str(text).map_err(|error| {
+            TransferError::BadInput(format!("{name}: the metadata `{FILE_MARK}` cannot be read ({error}): {text}"))
+        })?;
+        Ok(Self { ours: true, mark })
     }
 
     /// Writes rows as JSON lines, into the memory of others.

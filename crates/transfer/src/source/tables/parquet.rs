@@ -42,7 +42,7 @@ pub(super) fn read(found: &InspectedFile, group: u32) -> Result<BatchRecords, Tr
     }
     let before = groups.iter().take(group as usize).map(|group| group.num_rows().max(0) as u64).sum();
     let name = found.place.to_string();
-    let marks = Marks::of(reader.schema());
+    let marks = Marks::of(reader.schema(), &name)?;
     let damaged = |e: String| TransferError::Damaged(format!("{name}, row group {group}: {e}"));
     let build = || {
         let reader = in_utc(reader, &chunks)?;
