@@ -88,7 +88,7 @@ fn a_slowdown_fails_the_check_with_its_commit() {
         cli.command(&["history", "check", "--github"]).env("GITHUB_STEP_SUMMARY", cli.path("summary")).output();
     let github = String::from_utf8(github.unwrap().stdout).unwrap();
     assert!(
-        github.starts_with("::error title=load.throughput became worse::memory load.throughput fell by "),
+        github.starts_with("::error title=load.documents became worse::memory load.documents fell by "),
         "{github}"
     );
     let summary = std::fs::read_to_string(cli.path("summary")).unwrap();

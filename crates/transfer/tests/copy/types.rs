@@ -118,7 +118,7 @@ fn whole_document(mark: &str) -> Vec<u8> {
     let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let columns = [("_id", texts("a")), ("document", texts(r#"{"n":1}"#))];
     let fields: Vec<_> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
-    let metadata = [("storebench".to_owned(), mark.to_owned())].into();
+    let metadata = std::collections::HashMap::from([("storebench".to_owned(), mark.to_owned())]);
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
     let batch = RecordBatch::try_new(schema, columns.map(|(_, column)| column).to_vec()).unwrap();
     let mut stream = Vec::new();

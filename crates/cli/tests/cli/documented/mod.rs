@@ -191,6 +191,7 @@ pages_run! {
     commands_of_efficiency: "docs/efficiency.md";
     commands_of_history: "docs/history.md";
     commands_of_infer: "docs/infer.md";
+    commands_of_metrics: "docs/metrics.md";
     commands_of_moving_data: "docs/moving-data.md";
     commands_of_the_report: "docs/report.md";
     commands_of_the_studies: "docs/studies.md";
