@@ -238,7 +238,7 @@ impl RunState<'_> {
             interval: self.request.interval,
             stop: &self.stop,
         };
-        let labels = &[copy.label.clone()];
+        let labels = std::slice::from_ref(&copy.label);
         journal.event(&Event::PhaseBegan {
             phase: &copy.name,
             labels,

@@ -134,7 +134,7 @@ fn whole_document(mark: &str) -> Vec<u8> {
 fn metadata_of_a_table_may_name_only_its_overflow() {
     let lab = Lab::new();
     let store = memory();
-    let path = lab.write("a.arrows", &whole_document(r#"{"overflow":"document"}"#));
+    let path = lab.write("a.arrows", whole_document(r#"{"overflow":"document"}"#));
     lab.copy(&files(&[&path]), &store_sink(&store, RecordOp::Insert)).unwrap();
     let found = contents(&store);
     assert!(found.len() == 1 && found[0].contains(r#""n":1"#) && !found[0].contains("document"), "{found:?}");
@@ -144,7 +144,7 @@ fn metadata_of_a_table_may_name_only_its_overflow() {
 fn a_table_whose_metadata_cannot_be_read_is_refused() {
     for mark in ["{", r#"{"overflow":7}"#] {
         let lab = Lab::new();
-        let path = lab.write("a.arrows", &whole_document(mark));
+        let path = lab.write("a.arrows", whole_document(mark));
         let error = lab.copy(&files(&[&path]), &store_sink(&memory(), RecordOp::Insert)).unwrap_err().to_string();
         assert!(
             error.contains("a.arrows: the metadata `storebench` cannot be read") && error.contains(mark),
