@@ -1,7 +1,7 @@
 //! Metrics of a run while it measures: an endpoint for Prometheus, or pushes to a receiver of OTLP.
 //!
 //! They are made of what the engine hands over each interval anyway, on the thread that gathers it; no worker waits. A
-//! reader gets the latest [snapshot](model). [`model`] has the metrics, [`series`] adds up events, [`text`] and [`otlp`]
+//! reader gets the latest snapshot. `model` has the metrics, `series` adds up events, `text` and `otlp`
 //! render. Results never come from here.
 
 mod model;

@@ -178,9 +178,8 @@ impl About<'_> {
 
     /// The sweet spot of a factor on a store, if it is the same at all values of the other factors.
     fn sweet_spot(&self, path: &str, store: &Value) -> Option<f64> {
-        let ours = |of: &&crate::FactorSweep| {
-            of.factor == path && *store == of.store.as_str() && of.figure == self.figure
-        };
+        let ours =
+            |of: &&crate::FactorSweep| of.factor == path && *store == of.store.as_str() && of.figure == self.figure;
         let mut sweeps = self.result.sweeps.iter().filter(ours);
         let spot = sweeps.next()?.sweep.sweet_spot?;
         sweeps.all(|of| of.sweep.sweet_spot == Some(spot)).then_some(spot)
