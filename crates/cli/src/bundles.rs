@@ -21,12 +21,15 @@ pub(crate) fn open(path: &Path, args: &TrustArgs) -> Result<Bundle, Failure> {
 /// The public key of `--trust`, from its text or its file.
 pub(crate) fn trusted(args: &TrustArgs) -> Result<Option<String>, Failure> {
     let Some(given) = &args.trust else { return Ok(None) };
-    let text = if Path::new(given).is_file() {
-        std::fs::read_to_string(given).map_err(|error| Failure::bad_input(format!("--trust {given}: {error}")))?
-    } else {
-        given.clone()
+    // Only the name of a file is shown: a text may be a private key that was given by mistake.
+    let (text, what) = match Path::new(given).is_file() {
+        true => {
+            let what = format!("--trust {given}");
+            (std::fs::read_to_string(given).map_err(|error| Failure::bad_input(format!("{what}: {error}")))?, what)
+        }
+        false => (given.clone(), "--trust".to_owned()),
     };
-    public_key(&text).map(Some).map_err(|why| Failure::bad_input(format!("--trust: {why}")))
+    public_key(&text).map(Some).map_err(|why| Failure::bad_input(format!("{what}: {why}")))
 }
 
 /// Why a bundle is not to be trusted, if a public key is demanded.
