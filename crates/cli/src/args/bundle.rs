@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{FitArgs, ResultArgs};
+use super::ResultArgs;
 
 const PACK_EXIT_CODES: &str = "\
 Exit codes:
@@ -99,9 +99,6 @@ pub(crate) struct RerunArgs {
 
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
-
-    #[command(flatten)]
-    pub(crate) fit: FitArgs,
 
     #[command(flatten)]
     pub(crate) result: ResultArgs,

@@ -4,33 +4,30 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use storebench_results::bundle::{Bundle, ReproductionVerdict, reproduction, rerun_text};
+use storebench_results::bundle::{Bundle, Input, ReproductionVerdict, inputs_of, reproduction, rerun_text};
 use storebench_results::exit::{FINE, INTERRUPTED};
 use storebench_results::summary::summary;
-use storebench_results::{RunResult, dated, redact_url};
-use storebench_study::workload::{Stores, Study};
+use storebench_results::{HIDDEN, dated, redact_url};
+use storebench_study::workload::{ServerSpec, Stores, Study};
 
 use super::measure::measured;
 use super::publish::trouble;
 use super::report::write_page;
 use super::run::request;
-use crate::args::{PartArgs, RerunArgs, ResultArgs, RunArgs, StudyArgs};
+use crate::args::{FitArgs, PartArgs, RerunArgs, ResultArgs, RunArgs};
 use crate::bundles::{self, hash_of};
 use crate::failure::{Failure, no_such};
 use crate::output::{layout, print, print_json_or};
 use crate::outputs::write_text;
 use crate::progress::Progress;
-use crate::stores;
+use crate::{stores, studies};
 
 /// The answer in the folder of a repeated run, as `--json` prints it.
 const ANSWER: &str = "rerun.json";
 
 pub(crate) fn rerun(args: &RerunArgs) -> Result<u8, Failure> {
     let bundle = bundles::open(&args.bundle, &args.trust)?;
-    let study: Study = serde_json::from_value(bundle.result.run.study.clone()).map_err(|error| {
-        let version = &bundle.result.run.storebench_version;
-        Failure::bad_input(format!("the study of the bundle cannot be read: {error}; use storebench {version}"))
-    })?;
+    let study = bundles::study_of(&bundle.result.run)?;
     let folder = new_folder(&args.result.out, &bundle.result.run.name)?;
     let mut progress = Progress::new(args.result.show.quiet);
     let made = prepared(args, &bundle, &study, &folder).and_then(|run| Ok((request(&run, &mut progress)?, run)));
@@ -95,20 +92,16 @@ fn plain(name: &str) -> String {
 fn prepared(args: &RerunArgs, bundle: &Bundle, study: &Study, folder: &Path) -> Result<RunArgs, Failure> {
     let stores = stores_here(study, &args.stores, args.manage_servers, &folder.join("stores"))?;
     let unpacked = folder.join("bundle");
-    bundles::unpacked(bundle.unpack(&unpacked))?;
-    let file = unpacked.join("run/study.toml");
-    let run = &bundle.result.run;
-    let (preset, mut overrides) = match run.overrides.split_first() {
-        Some((first, others)) if first.starts_with("preset=") => {
-            (Some(first["preset=".len()..].to_owned()), others.to_vec())
-        }
-        _ => (None, run.overrides.clone()),
-    };
-    overrides.extend(inputs_here(bundle, &unpacked, &args.inputs)?);
+    bundles::unpacked(bundle.unpack(&unpacked, ""))?;
+    let mut opened = bundles::study_args(&bundle.result, unpacked.join("run").join(bundles::STUDY));
+    bundles::refuse_other_study(&args.bundle, &studies::open(&opened, &stores)?.study, &bundle.result.run)?;
+    opened.overrides.extend(inputs_here(bundle, &unpacked, &args.inputs)?);
+    let skip_unsupported = bundle.result.plan.left_out().iter().any(|(_, what)| !what.is_empty());
     Ok(RunArgs {
-        study: StudyArgs { study: file, preset, overrides, scale: Some(scale_of(&bundle.result)) },
+        study: opened,
         stores,
-        fit: args.fit.clone(),
+        // The durability is among the overrides.
+        fit: FitArgs { durability: None, skip_unsupported },
         keep: false,
         compare_answers: false,
         manage_servers: args.manage_servers,
@@ -119,15 +112,12 @@ fn prepared(args: &RerunArgs, bundle: &Bundle, study: &Study, folder: &Path) -> 
     })
 }
 
-/// The scale that the run was given. A result has that of its first configuration, which a factor may multiply.
-fn scale_of(result: &RunResult) -> f64 {
-    let factor = result.run.study["factors"]["scale"][0].as_f64().filter(|factor| *factor > 0.0);
-    result.run.scale / factor.unwrap_or(1.0)
-}
-
 /// Each store of a study as `NAME=URL` of this machine. Embedded stores are in a new folder, wherever they were.
 fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) -> Result<Vec<String>, Failure> {
     let known = &study.stores.0;
+    if known.is_empty() {
+        return Err(Failure::bad_input("run.json of the bundle names no store; ask for another bundle"));
+    }
     let mut given: HashMap<String, String> = HashMap::new();
     let typed = Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))?.0;
     let only = typed.len() == 1 && known.len() == 1;
@@ -144,8 +134,9 @@ fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) ->
     for (name, url) in known {
         let here = given.remove(name).or_else(|| embedded_here(name, url, folder, &mut places)).or_else(|| {
             let scheme = url.split(':').next().unwrap_or_default();
-            let started = managed && study.server_of(name, scheme).is_some() && !url.contains("***");
-            started.then(|| url.clone())
+            let server = study.server_of(name, scheme).filter(|_| managed && !url.contains(HIDDEN));
+            let whole = |spec: &ServerSpec| spec.env.values().all(|value| !value.contains(HIDDEN));
+            server.filter(|(_, spec)| whole(spec)).map(|_| url.clone())
         });
         match here {
             Some(url) => stores.push(format!("{name}={url}")),
@@ -184,6 +175,20 @@ fn embedded_here(name: &str, url: &str, folder: &Path, places: &mut HashMap<Stri
 
 /// Overrides that name the input files of this machine. Their content must be that of the bundle.
 fn inputs_here(bundle: &Bundle, unpacked: &Path, folder: &Path) -> Result<Vec<String>, Failure> {
+    // A file that the manifest does not list would be read wherever the study says, whatever it contains.
+    let read = inputs_of(&bundle.result.run.study).map_err(|factor| {
+        Failure::bad_input(format!(
+            "the factor `{factor}` varies which file is read, and a bundle cannot hold that yet"
+        ))
+    })?;
+    let listed = |input: &Input| (input.path.clone(), input.keys.clone());
+    if !read.iter().map(listed).eq(bundle.manifest.inputs.iter().map(listed)) {
+        let read: Vec<&str> = read.iter().map(|input| input.path.as_str()).collect();
+        return Err(Failure::bad_input(format!(
+            "the manifest of the bundle does not list the files that its study reads: {}; ask for another bundle",
+            if read.is_empty() { "none".to_owned() } else { read.join(", ") }
+        )));
+    }
     let mut overrides = Vec::new();
     for input in &bundle.manifest.inputs {
         let place = match &input.file {

@@ -194,6 +194,18 @@ fn inputs_are_named_once_with_all_their_keys() {
     assert_eq!(found, expected);
     let varied = serde_json::json!({ "factors": { "collections.c.from": ["a", "b"] } });
     assert_eq!(inputs_of(&varied), Err("collections.c.from".to_owned()));
+    let sizes = serde_json::json!({ "factors": { "collections.c.size": ["1KB", { "like": "l.jsonl" }] } });
+    assert_eq!(inputs_of(&sizes), Err("collections.c.size".to_owned()));
+}
+
+#[test]
+fn an_input_has_changed_if_its_part_of_the_documents_has() {
+    let frozen = |xxh3: &str, count: u64| {
+        let from = serde_json::json!({ "bytes": 10, "skipped": 0, "xxh3": xxh3 });
+        serde_json::json!({ "collections": { "books": { "count": 7 }, "lines": { "count": count, "from": from } } })
+    };
+    assert_eq!(changed_input(&frozen("a", 5), &frozen("a", 5)), None);
+    assert_eq!(changed_input(&frozen("a", 5), &frozen("b", 5)), Some("lines"));
 }
 
 /// A folder for bundles.
