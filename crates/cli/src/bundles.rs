@@ -125,8 +125,9 @@ pub(crate) fn refuse_other_study(what: &Path, opened: &Study, run: &RunInfo) -> 
         None => Ok(()),
         Some(key) => Err(Failure::bad_input(format!(
             "{}: `{key}` of {STUDY} with the overrides is not what run.json says was run, so the run cannot be repeated: \
-             a run with --keep left out phases, or a file was changed",
-            what.display()
+             it had --keep, a file was changed, or version {} of Storebench reads the study differently",
+            what.display(),
+            run.storebench_version
         ))),
     }
 }
