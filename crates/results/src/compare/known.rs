@@ -92,7 +92,7 @@ fn pair(
     counted.retain(|(_, runs)| *runs < places.len());
     if !counted.is_empty() {
         let counted: Vec<String> = counted.iter().map(|(name, runs)| format!("{name} {runs}")).collect();
-        notes.push(format!("of the {} runs of A, fewer are in: {}", places.len(), counted.join(", ")));
+        notes.push(format!("of the {} runs of A, fewer count for: {}", places.len(), counted.join(", ")));
     }
     if !known.also_changed.is_empty() {
         notes.push(format!("since the newest run of A there also changed {}", known.also_changed.join("; ")));

@@ -130,5 +130,8 @@ fn the_runs_of_a_are_those_that_a_figure_is_of() {
     assert_eq!((began[0], *began.last().unwrap()), ("2026-01-22T02:00:00Z", "2026-01-02T02:00:00Z"), "{began:?}");
     assert_eq!(began.len(), 21);
     let notes = result.pairs[0].notes.join("\n");
-    assert!(notes.contains("of the 21 runs of A, fewer are in: ") && notes.contains("steady.throughput 20"), "{notes}");
+    assert!(
+        notes.contains("of the 21 runs of A, fewer count for: ") && notes.contains("steady.throughput 20"),
+        "{notes}"
+    );
 }
