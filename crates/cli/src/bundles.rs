@@ -103,7 +103,11 @@ pub(crate) fn study_args(result: &RunResult, study: PathBuf) -> StudyArgs {
 
 /// The study of a result.
 pub(crate) fn study_of(run: &RunInfo) -> Result<Study, Failure> {
-    serde_json::from_value(run.study.clone()).map_err(|error| {
+    read_back(run.study.clone(), run)
+}
+
+fn read_back(study: Value, run: &RunInfo) -> Result<Study, Failure> {
+    serde_json::from_value(study).map_err(|error| {
         let version = &run.storebench_version;
         Failure::bad_input(format!("the study of the run cannot be read: {error}; use storebench {version}"))
     })
@@ -112,14 +116,15 @@ pub(crate) fn study_of(run: &RunInfo) -> Result<Study, Failure> {
 /// Refuses a study that is not the one whose result this is, whatever its stores: what is repeated must be what the result
 /// says. `what` names the bundle or the run.
 pub(crate) fn refuse_other_study(what: &Path, opened: &Study, run: &RunInfo) -> Result<(), Failure> {
-    // Of both sides what this version reads and writes, without secrets, and without what changes no work.
-    let parts = |study: Study| -> Value {
+    // Of both sides what this version reads back from a result, without what changes no work.
+    let parts = |study: Value| {
         let (title, question, stores) = (String::new(), None, Stores::default());
-        let mut value = serde_json::to_value(Study { title, question, stores, ..study }).unwrap_or_default();
-        Secrets::default().hide_value(&mut value);
-        value
+        let study = Study { title, question, stores, ..read_back(study, run)? };
+        serde_json::to_value(study).map_err(Failure::spoiled)
     };
-    let (there, here) = (parts(study_of(run)?), parts(opened.clone()));
+    let mut opened = serde_json::to_value(opened).map_err(Failure::spoiled)?;
+    Secrets::default().hide_value(&mut opened);
+    let (there, here) = (parts(run.study.clone())?, parts(opened)?);
     let keys = [&there, &here].into_iter().filter_map(Value::as_object).flat_map(|of| of.keys());
     match keys.into_iter().find(|key| there.get(key.as_str()) != here.get(key.as_str())) {
         None => Ok(()),

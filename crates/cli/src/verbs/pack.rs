@@ -69,7 +69,12 @@ fn signing_key(file: &Path) -> Result<SigningKey, Failure> {
 
 /// The study of a run, which must be what its result says was run. Paths in it start where the study was.
 fn opened(result: &RunResult, run: &Path, folder: &Path) -> Result<Opened, Failure> {
-    let mut opened = studies::open(&bundles::study_args(result, folder.join(bundles::STUDY)), &[])?;
+    let study = folder.join(bundles::STUDY);
+    if !study.is_file() {
+        let why = "has no study, so it cannot be repeated; runs of studies and of `bench` are packed, copies are not";
+        return Err(Failure::bad_input(format!("{}: {why}", run.display())));
+    }
+    let mut opened = studies::open(&bundles::study_args(result, study), &[])?;
     bundles::refuse_other_study(run, &opened.study, &result.run)?;
     opened.file = result.run.study_file.as_deref().unwrap_or(bundles::STUDY).into();
     Ok(opened)

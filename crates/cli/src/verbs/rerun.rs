@@ -8,7 +8,7 @@ use storebench_results::bundle::{Bundle, Input, ReproductionVerdict, inputs_of, 
 use storebench_results::exit::{FINE, INTERRUPTED};
 use storebench_results::summary::summary;
 use storebench_results::{HIDDEN, dated, redact_url};
-use storebench_study::workload::{ServerSpec, Stores, Study};
+use storebench_study::workload::{Stores, Study};
 
 use super::measure::measured;
 use super::publish::trouble;
@@ -118,6 +118,14 @@ fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) ->
     if known.is_empty() {
         return Err(Failure::bad_input("run.json of the bundle names no store; ask for another bundle"));
     }
+    let variables =
+        study.servers.iter().flat_map(|(name, of)| of.env.iter().map(move |(key, value)| (name, key, value)));
+    if let Some((name, key, _)) = variables.filter(|_| managed).find(|(.., value)| value.contains(HIDDEN)) {
+        return Err(Failure::bad_input(format!(
+            "servers.{name}.env.{key} is a secret, which the bundle does not have; unpack the bundle (tar --zstd -xf), \
+             set it in run/study.toml, and run that study"
+        )));
+    }
     let mut given: HashMap<String, String> = HashMap::new();
     let typed = Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))?.0;
     let only = typed.len() == 1 && known.len() == 1;
@@ -134,9 +142,8 @@ fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) ->
     for (name, url) in known {
         let here = given.remove(name).or_else(|| embedded_here(name, url, folder, &mut places)).or_else(|| {
             let scheme = url.split(':').next().unwrap_or_default();
-            let server = study.server_of(name, scheme).filter(|_| managed && !url.contains(HIDDEN));
-            let whole = |spec: &ServerSpec| spec.env.values().all(|value| !value.contains(HIDDEN));
-            server.filter(|(_, spec)| whole(spec)).map(|_| url.clone())
+            let started = managed && study.server_of(name, scheme).is_some() && !url.contains(HIDDEN);
+            started.then(|| url.clone())
         });
         match here {
             Some(url) => stores.push(format!("{name}={url}")),
@@ -263,6 +270,28 @@ mod tests {
         assert!(told.contains("--store one=redis://h --store hosted+sqlite=hosted+sqlite:y.db"), "{told}");
         let told = here(stores, &["on=redis://mine"]).unwrap_err();
         assert!(told.contains("unknown store `on`; did you mean `one`?"), "{told}");
+    }
+
+    #[test]
+    fn a_server_is_not_started_without_its_secrets() {
+        let mut study = study("[\"redis://h\"]");
+        let server =
+            |password: &str| serde_json::json!({ "redis": { "run": "x", "env": { "REDIS_PASSWORD": password } } });
+        let mut here = |password: &str, managed| {
+            study.servers = serde_json::from_value(server(password)).unwrap();
+            stores_here(&study, &[], managed, Path::new("none")).map_err(|failure| failure.message)
+        };
+        assert_eq!(here("public", true).unwrap(), ["redis=redis://h"]);
+        assert!(here("***", true).unwrap_err().starts_with("servers.redis.env.REDIS_PASSWORD is a secret"));
+        assert!(here("***", false).unwrap_err().contains("--store redis=redis://h"));
+    }
+
+    #[test]
+    fn a_bundle_without_stores_is_refused() {
+        let mut study = study("[\"memory:\"]");
+        study.stores = Stores::default();
+        let told = stores_here(&study, &[], false, Path::new("none")).unwrap_err().message;
+        assert!(told.contains("names no store"), "{told}");
     }
 
     #[test]

@@ -42,18 +42,28 @@ pub fn inputs_of(study: &Value) -> Result<Vec<Input>, String> {
             inputs.entry(path).or_default().push(format!("phases.{}.trace", quoted(name)));
         }
     }
-    // A size may also be a table as a whole.
-    let like = |values: &Value| values.as_array().into_iter().flatten().any(|value| value.get("like").is_some());
     let varied = |(path, values): &(&String, &Value)| {
-        let of_phase = path.starts_with("phases.") && path.ends_with(".trace");
-        let names_file = || OF_COLLECTIONS.iter().any(|key| path.ends_with(&format!(".{key}"))) || like(values);
-        of_phase || path.starts_with("collections.") && names_file()
+        let keys = match path.split('.').next() {
+            Some("collections") => &OF_COLLECTIONS[..],
+            Some("phases") => &["trace"],
+            _ => &[],
+        };
+        keys.iter().any(|key| path.ends_with(&format!(".{key}")) || has_key(values, key.rsplit('.').next()))
     };
     if let Some((factor, _)) = study["factors"].as_object().into_iter().flatten().find(varied) {
         return Err(factor.clone());
     }
     let input = |(path, keys): (&str, Vec<String>)| Input { path: path.to_owned(), keys, ..Input::default() };
     Ok(inputs.into_iter().map(input).collect())
+}
+
+/// Whether a table in a value has this key: a factor may vary a table as a whole.
+fn has_key(value: &Value, key: Option<&str>) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, of)| Some(name.as_str()) == key || has_key(of, key)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, key)),
+        _ => false,
+    }
 }
 
 /// A key of a path, in quotes if it contains a dot.

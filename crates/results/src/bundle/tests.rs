@@ -196,6 +196,8 @@ fn inputs_are_named_once_with_all_their_keys() {
     assert_eq!(inputs_of(&varied), Err("collections.c.from".to_owned()));
     let sizes = serde_json::json!({ "factors": { "collections.c.size": ["1KB", { "like": "l.jsonl" }] } });
     assert_eq!(inputs_of(&sizes), Err("collections.c.size".to_owned()));
+    let whole = serde_json::json!({ "factors": { "phases.replay": [{ "trace": "t.jsonl" }] } });
+    assert_eq!(inputs_of(&whole), Err("phases.replay".to_owned()));
 }
 
 #[test]
