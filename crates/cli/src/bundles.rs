@@ -125,8 +125,8 @@ pub(crate) fn refuse_other_study(what: &Path, opened: &Study, run: &RunInfo) -> 
     let mut opened = serde_json::to_value(opened).map_err(Failure::spoiled)?;
     Secrets::default().hide_value(&mut opened);
     let (there, here) = (parts(run.study.clone())?, parts(opened)?);
-    let keys = [&there, &here].into_iter().filter_map(Value::as_object).flat_map(|of| of.keys());
-    match keys.into_iter().find(|key| there.get(key.as_str()) != here.get(key.as_str())) {
+    let mut keys = [&there, &here].into_iter().filter_map(Value::as_object).flat_map(|of| of.keys());
+    match keys.find(|key| there.get(key.as_str()) != here.get(key.as_str())) {
         None => Ok(()),
         Some(key) => Err(Failure::bad_input(format!(
             "{}: `{key}` of {STUDY} with the overrides is not what run.json says was run, so the run cannot be repeated: \
