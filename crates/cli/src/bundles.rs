@@ -3,10 +3,16 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use storebench_results::bundle::{Bundle, BundleError, Signed, public_key, sha256_of};
+use storebench_results::{RunInfo, RunResult, Secrets};
+use storebench_study::workload::{Stores, Study};
 
-use crate::args::TrustArgs;
+use crate::args::{StudyArgs, TrustArgs};
 use crate::failure::Failure;
+
+/// The study file of a run.
+pub(crate) const STUDY: &str = "study.toml";
 
 /// Opens a bundle and checks it, and who signed it.
 pub(crate) fn open(path: &Path, args: &TrustArgs) -> Result<Bundle, Failure> {
@@ -21,12 +27,15 @@ pub(crate) fn open(path: &Path, args: &TrustArgs) -> Result<Bundle, Failure> {
 /// The public key of `--trust`, from its text or its file.
 pub(crate) fn trusted(args: &TrustArgs) -> Result<Option<String>, Failure> {
     let Some(given) = &args.trust else { return Ok(None) };
-    let text = if Path::new(given).is_file() {
-        std::fs::read_to_string(given).map_err(|error| Failure::bad_input(format!("--trust {given}: {error}")))?
-    } else {
-        given.clone()
+    // Only the name of a file is shown: a text may be a private key that was given by mistake.
+    let (text, what) = match Path::new(given).is_file() {
+        true => {
+            let what = format!("--trust {given}");
+            (std::fs::read_to_string(given).map_err(|error| Failure::bad_input(format!("{what}: {error}")))?, what)
+        }
+        false => (given.clone(), "--trust".to_owned()),
     };
-    public_key(&text).map(Some).map_err(|why| Failure::bad_input(format!("--trust: {why}")))
+    public_key(&text).map(Some).map_err(|why| Failure::bad_input(format!("{what}: {why}")))
 }
 
 /// Why a bundle is not to be trusted, if a public key is demanded.
@@ -75,5 +84,55 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             folder.display()
         ))),
         false => Ok(bundles),
+    }
+}
+
+/// The arguments with which a run opened its study, which is in this file now.
+pub(crate) fn study_args(result: &RunResult, study: PathBuf) -> StudyArgs {
+    let run = &result.run;
+    let (preset, overrides) = match run.overrides.split_first() {
+        Some((first, others)) if first.starts_with("preset=") => {
+            (Some(first["preset=".len()..].to_owned()), others.to_vec())
+        }
+        _ => (None, run.overrides.clone()),
+    };
+    // A result has the scale of its first configuration, which a factor may multiply.
+    let factor = run.study["factors"]["scale"][0].as_f64().filter(|factor| *factor > 0.0);
+    StudyArgs { study, preset, overrides, scale: Some(run.scale / factor.unwrap_or(1.0)) }
+}
+
+/// The study of a result.
+pub(crate) fn study_of(run: &RunInfo) -> Result<Study, Failure> {
+    read_back(run.study.clone(), run)
+}
+
+fn read_back(study: Value, run: &RunInfo) -> Result<Study, Failure> {
+    serde_json::from_value(study).map_err(|error| {
+        let version = &run.storebench_version;
+        Failure::bad_input(format!("the study of the run cannot be read: {error}; use storebench {version}"))
+    })
+}
+
+/// Refuses a study that is not the one whose result this is, whatever its stores: what is repeated must be what the result
+/// says. `what` names the bundle or the run.
+pub(crate) fn refuse_other_study(what: &Path, opened: &Study, run: &RunInfo) -> Result<(), Failure> {
+    // Of both sides what this version reads back from a result, without what changes no work.
+    let parts = |study: Value| {
+        let (title, question, stores) = (String::new(), None, Stores::default());
+        let study = Study { title, question, stores, ..read_back(study, run)? };
+        serde_json::to_value(study).map_err(Failure::spoiled)
+    };
+    let mut opened = serde_json::to_value(opened).map_err(Failure::spoiled)?;
+    Secrets::default().hide_value(&mut opened);
+    let (there, here) = (parts(run.study.clone())?, parts(opened)?);
+    let mut keys = [&there, &here].into_iter().filter_map(Value::as_object).flat_map(|of| of.keys());
+    match keys.find(|key| there.get(key.as_str()) != here.get(key.as_str())) {
+        None => Ok(()),
+        Some(key) => Err(Failure::bad_input(format!(
+            "{}: `{key}` of {STUDY} with the overrides is not what run.json says was run, so the run cannot be repeated: \
+             it had --keep, a file was changed, or version {} of Storebench reads the study differently",
+            what.display(),
+            run.storebench_version
+        ))),
     }
 }

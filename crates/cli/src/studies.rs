@@ -137,11 +137,22 @@ impl Opened {
         self.compile(&self.study, self.scale)
     }
 
+    /// The documents of the first configuration, which a result describes.
+    pub(crate) fn first_documents(&self) -> Result<Compiled, Failure> {
+        match self.study.configurations(&self.text, &self.file, &self.applied)?.first() {
+            Some(first) => Ok(self.documents_at(first, &mut CompiledByStudy::new())?.0),
+            None => self.documents(),
+        }
+    }
+
+    /// The folder from which relative paths in the study start.
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
     /// Compiles documents. An error points to its line.
     fn compile(&self, study: &Study, scale: f64) -> Result<Compiled, Failure> {
-        // Relative paths in the study start from its folder.
-        let base = self.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        compile_documents(study, scale, base).map_err(|error| match error {
+        compile_documents(study, scale, self.folder()).map_err(|error| match error {
             LabError::Documents(error) => {
                 Study::error_at(&self.text, &self.file, &self.applied, &error.path, error.message).into()
             }

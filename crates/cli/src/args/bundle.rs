@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{FitArgs, ResultArgs};
+use super::ResultArgs;
 
 const PACK_EXIT_CODES: &str = "\
 Exit codes:
@@ -25,7 +25,8 @@ Exit codes:
 /// Pack a run into one file that others can check and repeat
 ///
 /// A bundle holds the study as it was run, hashes of the files that it reads, the machine, the versions and settings of
-/// the stores, all results, and the report. Passwords are not in it. The same run makes the same bytes.
+/// the stores, all results, and the report. Passwords of stores are not in it. Commands of servers are as the study has
+/// them. The same run makes the same bytes.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PACK_EXIT_CODES)]
 pub(crate) struct PackArgs {
@@ -99,9 +100,6 @@ pub(crate) struct RerunArgs {
 
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
-
-    #[command(flatten)]
-    pub(crate) fit: FitArgs,
 
     #[command(flatten)]
     pub(crate) result: ResultArgs,

@@ -13,6 +13,8 @@ use crate::output::print;
 use crate::outputs::{refuse_existing, write_text};
 
 const INDEX: &str = "index.html";
+/// The end of a report that a gallery wrote.
+const REPORT_MARK: &str = "<!-- A report of `storebench gallery`. -->\n";
 
 pub(crate) fn gallery_of(args: &GalleryArgs) -> Result<u8, Failure> {
     let trusted = bundles::trusted(&args.trust)?;
@@ -23,7 +25,9 @@ pub(crate) fn gallery_of(args: &GalleryArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::bad_input(format!("{}: cannot be created: {error}", site.display())))?;
     let index = site.join(INDEX);
     // Pages of an earlier gallery are replaced, and no other file.
-    refuse_existing(&index, contains(&index, GALLERY_MARK))?;
+    refuse_existing(&index, is_page(&index, |text| text.contains(GALLERY_MARK)))?;
+    let is_report = |place: &Path| is_page(place, |text| text.ends_with(REPORT_MARK));
+    let mut written = Vec::new();
     let mut rows = Vec::new();
     let mut unread = 0;
     for path in found {
@@ -38,9 +42,11 @@ pub(crate) fn gallery_of(args: &GalleryArgs) -> Result<u8, Failure> {
         rows.push(match shown {
             Ok((bundle, text)) => {
                 let place = reports.join(format!("{stem}.html"));
-                refuse_existing(&place, contains(&place, PAGE_MARK))?;
-                write_text(&place, &text, true)?;
-                GalleryRow::new(file, address(&site, &place), Ok((&bundle.result, bundles::signer(&bundle))))
+                refuse_existing(&place, is_report(&place))?;
+                write_text(&place, &(text + REPORT_MARK), true)?;
+                let row = GalleryRow::new(file, address(&site, &place), Ok((&bundle.result, bundles::signer(&bundle))));
+                written.push(place);
+                row
             }
             Err(why) => {
                 unread += 1;
@@ -49,6 +55,14 @@ pub(crate) fn gallery_of(args: &GalleryArgs) -> Result<u8, Failure> {
         });
     }
     write_text(&index, &gallery(rows), true)?;
+    // Reports of an earlier gallery that no row links to, and no other file.
+    for entry in std::fs::read_dir(&reports).into_iter().flatten().flatten() {
+        let place = entry.path();
+        if !written.contains(&place) && is_report(&place) {
+            std::fs::remove_file(&place)
+                .map_err(|error| Failure::spoiled(format!("{}: cannot be removed: {error}", place.display())))?;
+        }
+    }
     print(&format!("{}\n", index.display()))?;
     match unread {
         0 => Ok(0),
@@ -60,7 +74,7 @@ pub(crate) fn gallery_of(args: &GalleryArgs) -> Result<u8, Failure> {
 fn page_of(bundle: &Bundle, name: &str) -> Result<String, String> {
     let told = |error: std::io::Error| format!("cannot be unpacked: {error}");
     let temporary = tempfile::tempdir().map_err(told)?;
-    bundle.unpack(temporary.path()).map_err(|error| error.to_string())?;
+    bundle.unpack(temporary.path(), "run/").map_err(|error| error.to_string())?;
     // The page names the folder.
     let run = temporary.path().join(name);
     std::fs::rename(temporary.path().join("run"), &run).map_err(told)?;
@@ -68,7 +82,7 @@ fn page_of(bundle: &Bundle, name: &str) -> Result<String, String> {
     page(&subject, Life::Written).map_err(|error| error.to_string())
 }
 
-/// Whether a file contains a text that only pages of Storebench have.
-fn contains(file: &Path, mark: &str) -> bool {
-    std::fs::read_to_string(file).is_ok_and(|text| text.contains(mark))
+/// Whether a file is a page of Storebench with this property.
+fn is_page(file: &Path, is: impl Fn(&str) -> bool) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(PAGE_MARK) && is(&text))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use storebench_report::{Life, Recorded, Subject, page};
-use storebench_results::bundle::{Content, Input, PackedFile, SigningKey, inputs_of, write_bundle};
+use storebench_results::bundle::{Content, Input, PackedFile, SigningKey, changed_input, inputs_of, write_bundle};
 use storebench_results::human::{bytes, plural};
 use storebench_results::{RunResult, is_run_file, read_run};
 
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::outputs::{Output, refuse_existing};
 use crate::progress::line;
+use crate::studies::{self, Opened};
 
 pub(crate) fn pack(args: &PackArgs) -> Result<u8, Failure> {
     if args.check {
@@ -40,8 +41,17 @@ pub(crate) fn pack(args: &PackArgs) -> Result<u8, Failure> {
     };
     refuse_existing(&output, args.force)?;
     let key = args.sign.as_deref().map(signing_key).transpose()?;
+    let opened = opened(&result, &args.run, &folder)?;
     let mut files = run_files(&folder)?;
-    let inputs = inputs(&result, args.with_inputs, &mut files)?;
+    let inputs = inputs(&result, &opened, args.with_inputs, &mut files)?;
+    let servers: Vec<&str> = opened.study.servers.keys().map(String::as_str).collect();
+    if !servers.is_empty() {
+        line(&format!(
+            "note: the bundle has the commands and variables of the servers {}; passwords in them are only removed as \
+             docs/bundles.md says",
+            servers.join(", ")
+        ));
+    }
     let target = Output::create(&output)?;
     let manifest = write_bundle(&target.file, files, inputs, key.as_ref()).map_err(|error| target.discard(&error))?;
     target.keep(args.force)?;
@@ -55,6 +65,19 @@ fn signing_key(file: &Path) -> Result<SigningKey, Failure> {
     let failed = |why: String| Failure::bad_input(format!("--sign {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
     SigningKey::from_pem(&text).map_err(failed)
+}
+
+/// The study of a run, which must be what its result says was run. Paths in it start where the study was.
+fn opened(result: &RunResult, run: &Path, folder: &Path) -> Result<Opened, Failure> {
+    let study = folder.join(bundles::STUDY);
+    if !study.is_file() {
+        let why = "has no study, so it cannot be repeated; runs of studies and of `bench` are packed, copies are not";
+        return Err(Failure::bad_input(format!("{}: {why}", run.display())));
+    }
+    let mut opened = studies::open(&bundles::study_args(result, study), &[])?;
+    bundles::refuse_other_study(run, &opened.study, &result.run)?;
+    opened.file = result.run.study_file.as_deref().unwrap_or(bundles::STUDY).into();
+    Ok(opened)
 }
 
 /// The files of a run. Others that a user put into its folder are left out, and named.
@@ -85,29 +108,33 @@ fn run_files(folder: &Path) -> Result<Vec<PackedFile>, Failure> {
 }
 
 /// The files that the study reads, with their hashes. Adds those that are packed to `files`.
-fn inputs(result: &RunResult, with_inputs: bool, files: &mut Vec<PackedFile>) -> Result<Vec<Input>, Failure> {
+fn inputs(
+    result: &RunResult,
+    opened: &Opened,
+    with_inputs: bool,
+    files: &mut Vec<PackedFile>,
+) -> Result<Vec<Input>, Failure> {
     let mut inputs = inputs_of(&result.run.study).map_err(|factor| {
         Failure::bad_input(format!(
             "the factor `{factor}` varies which file is read, and a bundle cannot hold that yet"
         ))
     })?;
-    // Paths of the study start from its folder.
-    let study = result.run.study_file.as_deref().map(Path::new);
-    let base = study.and_then(Path::parent).unwrap_or(Path::new(""));
-    for (nth, input) in inputs.iter_mut().enumerate() {
-        let place = base.join(&input.path);
-        let Some((sha256, size)) = hash_of(&place)? else {
-            if with_inputs {
-                let remedy = "pack in the folder in which the study was run";
-                return Err(Failure::bad_input(format!(
-                    "{}: the study reads it, and it is not there; {remedy}",
-                    place.display()
-                )));
-            }
-            line(&format!("note: {} is not there, so the bundle does not have its hash", place.display()));
-            continue;
-        };
-        (input.sha256, input.size_bytes) = (Some(sha256), Some(size));
+    let places: Vec<PathBuf> = inputs.iter().map(|input| opened.folder().join(&input.path)).collect();
+    if let Some(missing) = places.iter().find(|place| !place.exists()) {
+        let missing = missing.display();
+        if with_inputs {
+            let remedy = "pack in the folder in which the study was run";
+            return Err(Failure::bad_input(format!("{missing}: the study reads it, and it is not there; {remedy}")));
+        }
+        line(&format!("note: {missing} is not there, so the bundle has no hashes of the files that the study reads"));
+        return Ok(inputs);
+    }
+    if !inputs.is_empty() {
+        refuse_changed(result, opened)?;
+    }
+    for (nth, (input, place)) in inputs.iter_mut().zip(places).enumerate() {
+        let found = hash_of(&place)?;
+        (input.sha256, input.size_bytes) = found.map_or((None, None), |(sha256, size)| (Some(sha256), Some(size)));
         if with_inputs {
             // Its ending may say what it contains.
             let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,6 +144,18 @@ fn inputs(result: &RunResult, with_inputs: bool, files: &mut Vec<PackedFile>) ->
         }
     }
     Ok(inputs)
+}
+
+/// Refuses files that have changed since the run read them.
+fn refuse_changed(result: &RunResult, opened: &Opened) -> Result<(), Failure> {
+    let now = serde_json::to_value(opened.first_documents()?.catalog.frozen()).map_err(Failure::spoiled)?;
+    match changed_input(&result.run.frozen, &now) {
+        None => Ok(()),
+        Some(collection) => Err(Failure::bad_input(format!(
+            "collections.{collection}: its files have changed since the run read them; restore them, or run the study \
+             again and pack that run"
+        ))),
+    }
 }
 
 fn check(args: &PackArgs) -> Result<u8, Failure> {

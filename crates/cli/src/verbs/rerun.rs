@@ -4,33 +4,30 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use storebench_results::bundle::{Bundle, ReproductionVerdict, reproduction, rerun_text};
+use storebench_results::bundle::{Bundle, Input, ReproductionVerdict, inputs_of, reproduction, rerun_text};
 use storebench_results::exit::{FINE, INTERRUPTED};
 use storebench_results::summary::summary;
-use storebench_results::{RunResult, dated, redact_url};
+use storebench_results::{HIDDEN, dated, redact_url};
 use storebench_study::workload::{Stores, Study};
 
 use super::measure::measured;
 use super::publish::trouble;
 use super::report::write_page;
 use super::run::request;
-use crate::args::{PartArgs, RerunArgs, ResultArgs, RunArgs, StudyArgs};
+use crate::args::{FitArgs, PartArgs, RerunArgs, ResultArgs, RunArgs};
 use crate::bundles::{self, hash_of};
 use crate::failure::{Failure, no_such};
 use crate::output::{layout, print, print_json_or};
 use crate::outputs::write_text;
 use crate::progress::Progress;
-use crate::stores;
+use crate::{stores, studies};
 
 /// The answer in the folder of a repeated run, as `--json` prints it.
 const ANSWER: &str = "rerun.json";
 
 pub(crate) fn rerun(args: &RerunArgs) -> Result<u8, Failure> {
     let bundle = bundles::open(&args.bundle, &args.trust)?;
-    let study: Study = serde_json::from_value(bundle.result.run.study.clone()).map_err(|error| {
-        let version = &bundle.result.run.storebench_version;
-        Failure::bad_input(format!("the study of the bundle cannot be read: {error}; use storebench {version}"))
-    })?;
+    let study = bundles::study_of(&bundle.result.run)?;
     let folder = new_folder(&args.result.out, &bundle.result.run.name)?;
     let mut progress = Progress::new(args.result.show.quiet);
     let made = prepared(args, &bundle, &study, &folder).and_then(|run| Ok((request(&run, &mut progress)?, run)));
@@ -95,20 +92,16 @@ fn plain(name: &str) -> String {
 fn prepared(args: &RerunArgs, bundle: &Bundle, study: &Study, folder: &Path) -> Result<RunArgs, Failure> {
     let stores = stores_here(study, &args.stores, args.manage_servers, &folder.join("stores"))?;
     let unpacked = folder.join("bundle");
-    bundles::unpacked(bundle.unpack(&unpacked))?;
-    let file = unpacked.join("run/study.toml");
-    let run = &bundle.result.run;
-    let (preset, mut overrides) = match run.overrides.split_first() {
-        Some((first, others)) if first.starts_with("preset=") => {
-            (Some(first["preset=".len()..].to_owned()), others.to_vec())
-        }
-        _ => (None, run.overrides.clone()),
-    };
-    overrides.extend(inputs_here(bundle, &unpacked, &args.inputs)?);
+    bundles::unpacked(bundle.unpack(&unpacked, ""))?;
+    let mut opened = bundles::study_args(&bundle.result, unpacked.join("run").join(bundles::STUDY));
+    bundles::refuse_other_study(&args.bundle, &studies::open(&opened, &stores)?.study, &bundle.result.run)?;
+    opened.overrides.extend(inputs_here(bundle, &unpacked, &args.inputs)?);
+    let skip_unsupported = bundle.result.plan.left_out().iter().any(|(_, what)| !what.is_empty());
     Ok(RunArgs {
-        study: StudyArgs { study: file, preset, overrides, scale: Some(scale_of(&bundle.result)) },
+        study: opened,
         stores,
-        fit: args.fit.clone(),
+        // The durability is among the overrides.
+        fit: FitArgs { durability: None, skip_unsupported },
         keep: false,
         compare_answers: false,
         manage_servers: args.manage_servers,
@@ -119,15 +112,20 @@ fn prepared(args: &RerunArgs, bundle: &Bundle, study: &Study, folder: &Path) -> 
     })
 }
 
-/// The scale that the run was given. A result has that of its first configuration, which a factor may multiply.
-fn scale_of(result: &RunResult) -> f64 {
-    let factor = result.run.study["factors"]["scale"][0].as_f64().filter(|factor| *factor > 0.0);
-    result.run.scale / factor.unwrap_or(1.0)
-}
-
 /// Each store of a study as `NAME=URL` of this machine. Embedded stores are in a new folder, wherever they were.
 fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) -> Result<Vec<String>, Failure> {
     let known = &study.stores.0;
+    if known.is_empty() {
+        return Err(Failure::bad_input("run.json of the bundle names no store; ask for another bundle"));
+    }
+    let variables =
+        study.servers.iter().flat_map(|(name, of)| of.env.iter().map(move |(key, value)| (name, key, value)));
+    if let Some((name, key, _)) = variables.filter(|_| managed).find(|(.., value)| value.contains(HIDDEN)) {
+        return Err(Failure::bad_input(format!(
+            "servers.{name}.env.{key} is a secret, which the bundle does not have; unpack the bundle (tar --zstd -xf), \
+             set it in run/study.toml, and run that study"
+        )));
+    }
     let mut given: HashMap<String, String> = HashMap::new();
     let typed = Stores::from_entries(typed).map_err(|why| Failure::bad_input(format!("--store: {why}")))?.0;
     let only = typed.len() == 1 && known.len() == 1;
@@ -144,7 +142,7 @@ fn stores_here(study: &Study, typed: &[String], managed: bool, folder: &Path) ->
     for (name, url) in known {
         let here = given.remove(name).or_else(|| embedded_here(name, url, folder, &mut places)).or_else(|| {
             let scheme = url.split(':').next().unwrap_or_default();
-            let started = managed && study.server_of(name, scheme).is_some() && !url.contains("***");
+            let started = managed && study.server_of(name, scheme).is_some() && !url.contains(HIDDEN);
             started.then(|| url.clone())
         });
         match here {
@@ -184,6 +182,20 @@ fn embedded_here(name: &str, url: &str, folder: &Path, places: &mut HashMap<Stri
 
 /// Overrides that name the input files of this machine. Their content must be that of the bundle.
 fn inputs_here(bundle: &Bundle, unpacked: &Path, folder: &Path) -> Result<Vec<String>, Failure> {
+    // A file that the manifest does not list would be read wherever the study says, whatever it contains.
+    let read = inputs_of(&bundle.result.run.study).map_err(|factor| {
+        Failure::bad_input(format!(
+            "the factor `{factor}` varies which file is read, and a bundle cannot hold that yet"
+        ))
+    })?;
+    let listed = |input: &Input| (input.path.clone(), input.keys.clone());
+    if !read.iter().map(listed).eq(bundle.manifest.inputs.iter().map(listed)) {
+        let read: Vec<&str> = read.iter().map(|input| input.path.as_str()).collect();
+        return Err(Failure::bad_input(format!(
+            "the manifest of the bundle does not list the files that its study reads: {}; ask for another bundle",
+            if read.is_empty() { "none".to_owned() } else { read.join(", ") }
+        )));
+    }
     let mut overrides = Vec::new();
     for input in &bundle.manifest.inputs {
         let place = match &input.file {
@@ -258,6 +270,28 @@ mod tests {
         assert!(told.contains("--store one=redis://h --store hosted+sqlite=hosted+sqlite:y.db"), "{told}");
         let told = here(stores, &["on=redis://mine"]).unwrap_err();
         assert!(told.contains("unknown store `on`; did you mean `one`?"), "{told}");
+    }
+
+    #[test]
+    fn a_server_is_not_started_without_its_secrets() {
+        let mut study = study("[\"redis://h\"]");
+        let server =
+            |password: &str| serde_json::json!({ "redis": { "run": "x", "env": { "REDIS_PASSWORD": password } } });
+        let mut here = |password: &str, managed| {
+            study.servers = serde_json::from_value(server(password)).unwrap();
+            stores_here(&study, &[], managed, Path::new("none")).map_err(|failure| failure.message)
+        };
+        assert_eq!(here("public", true).unwrap(), ["redis=redis://h"]);
+        assert!(here("***", true).unwrap_err().starts_with("servers.redis.env.REDIS_PASSWORD is a secret"));
+        assert!(here("***", false).unwrap_err().contains("--store redis=redis://h"));
+    }
+
+    #[test]
+    fn a_bundle_without_stores_is_refused() {
+        let mut study = study("[\"memory:\"]");
+        study.stores = Stores::default();
+        let told = stores_here(&study, &[], false, Path::new("none")).unwrap_err().message;
+        assert!(told.contains("names no store"), "{told}");
     }
 
     #[test]

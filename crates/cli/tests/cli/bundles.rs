@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use storebench_results::bundle::{Content, PackedFile, write_bundle};
 
 use crate::common::Cli;
 
@@ -143,13 +144,18 @@ fn commands_and_servers_of_a_bundle_need_a_flag() {
     // A study of a stranger, with a command and with a server.
     let server = "[servers.slow]\nrun = \"touch ran\"\n";
     std::fs::write(unpacked.join("study.toml"), format!("{STUDY}{server}")).unwrap();
-    cli.run("pack edited -o commands.sbz").code(0);
+    let told = cli.run("pack edited -o commands.sbz").code(2).err;
+    assert!(told.contains("`servers` of study.toml with the overrides is not what run.json says"), "{told}");
+    let run = std::fs::read_to_string(unpacked.join("run.json")).unwrap();
+    let mut run: Value = serde_json::from_str(&run).unwrap();
+    run["run"]["study"]["servers"] = serde_json::json!({ "slow": { "run": "touch ran" } });
+    std::fs::write(unpacked.join("run.json"), run.to_string()).unwrap();
+    let told = cli.run("pack edited -o commands.sbz").code(0).err;
+    assert!(told.contains("the bundle has the commands and variables of the servers slow"), "{told}");
     let told = cli.run("rerun commands.sbz -q --out none").code(2).err;
     assert!(told.contains("--manage-servers") && !cli.path("ran").exists(), "{told}");
     // Nothing was started, and nothing is left.
     assert_eq!(std::fs::read_dir(cli.path("none")).unwrap().count(), 0);
-    let run = std::fs::read_to_string(unpacked.join("run.json")).unwrap();
-    let mut run: Value = serde_json::from_str(&run).unwrap();
     run["run"]["study"]["stores"]["slow"] = "redis://me:***@there/0".into();
     std::fs::write(unpacked.join("run.json"), run.to_string()).unwrap();
     cli.run("pack edited -o servers.sbz").code(0);
@@ -185,7 +191,92 @@ fn inputs_are_packed_or_must_be_the_same() {
     ran("rerun with.sbz -q");
     cli.run_args(&["pack", &run, "-o", "later.sbz", "--with-inputs"]).code(2);
     let told = cli.run_args(&["pack", &run, "-o", "later.sbz"]).code(0).err;
-    assert!(told.contains("so the bundle does not have its hash"), "{told}");
+    assert!(told.contains("so the bundle has no hashes of the files"), "{told}");
+    // What is there now is not what was measured.
+    cli.write("data/lines.jsonl", &lines.replace("\"n\":7}", "\"n\":77}"));
+    for more in [&["--with-inputs"][..], &[]] {
+        let told = cli.run_args(&[&["pack", &run, "-o", "changed.sbz"][..], more].concat()).code(2).err;
+        assert!(told.contains("collections.books: its files have changed since the run read them"), "{told}");
+    }
+}
+
+/// Writes a bundle of the run as no `pack` makes it: without inputs, its result and its study changed.
+fn tampered(cli: &Cli, name: &str, change: impl Fn(&mut Value, &mut String)) {
+    let folder = cli.run_folder();
+    let mut run: Value = serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap();
+    let mut study = std::fs::read_to_string(folder.join("study.toml")).unwrap();
+    change(&mut run["run"]["study"], &mut study);
+    let file = |path: &str, text: String| PackedFile { path: path.into(), content: Content::Bytes(text.into_bytes()) };
+    let files = vec![file("run/run.json", run.to_string()), file("run/study.toml", study)];
+    write_bundle(std::fs::File::create(cli.path(name)).unwrap(), files, Vec::new(), None).unwrap();
+}
+
+#[test]
+fn what_runs_is_what_the_result_says_and_touches_nothing_else() {
+    let cli = Cli::new();
+    packed(&cli);
+    let refused = |name: &str| {
+        let told = cli.run_args(&["rerun", name, "-q", "--out", "none"]).code(2).err;
+        assert_eq!(std::fs::read_dir(cli.path("none")).unwrap().count(), 0, "{told}");
+        told
+    };
+    let victim = cli.path("victim.db");
+    tampered(&cli, "stores.sbz", |run, study| {
+        run["stores"] = serde_json::json!({});
+        *study = study.replace("slow+memory:?latency=3ms", &format!("sqlite:{}", victim.display()));
+    });
+    let told = refused("stores.sbz");
+    assert!(told.contains("names no store") && !victim.exists(), "{told}");
+    tampered(&cli, "other.sbz", |_, study| *study = study.replace("operations = 40", "operations = 10"));
+    let told = refused("other.sbz");
+    assert!(told.contains("`phases` of study.toml with the overrides is not what run.json says was run"), "{told}");
+    // A file of this machine that the manifest does not list.
+    cli.write("mine.jsonl", &"{\"n\":1}\n".repeat(50));
+    let mine = cli.path("mine.jsonl").display().to_string();
+    tampered(&cli, "inputs.sbz", |run, study| {
+        run["collections"]["books"] = serde_json::json!({ "from": mine });
+        *study = study.replace("count = 50\nsize = \"100B\"", &format!("from = \"{mine}\""));
+    });
+    let told = refused("inputs.sbz");
+    assert!(told.contains("does not list the files that its study reads") && told.contains("mine.jsonl"), "{told}");
+    // What would change the work is not offered.
+    for flag in ["--durability=none", "--skip-unsupported"] {
+        assert!(cli.run_args(&["rerun", "a.sbz", flag]).code(2).err.contains("unexpected argument"));
+    }
+}
+
+#[test]
+fn a_run_that_kept_what_was_there_is_not_packed() {
+    let cli = Cli::new();
+    let stores = "slow = \"slow+memory:?latency=3ms\", fast = \"slow+memory:?latency=100us\"";
+    cli.write("keep.toml", &STUDY.replace(stores, "fast = \"sqlite:kept.db\"").replace("repeats = 5", "repeats = 1"));
+    cli.run("run keep.toml -q --out first").measured();
+    cli.run("run keep.toml -q --out kept --keep").measured();
+    let run = rerun_folder(&cli, "kept").display().to_string();
+    let told = cli.run_args(&["pack", &run, "-o", "a.sbz"]).code(2).err;
+    assert!(told.contains("it had --keep") && !cli.path("a.sbz").exists(), "{told}");
+}
+
+#[test]
+fn a_store_that_is_named_by_its_schemes_is_repeated() {
+    let cli = Cli::new();
+    let stores = "{ slow = \"slow+memory:?latency=3ms\", fast = \"slow+memory:?latency=100us\" }";
+    cli.write("study.toml", &STUDY.replace(stores, "[\"slow+memory:?latency=1ms\", \"memory:\"]"));
+    cli.run("run study.toml -q").measured();
+    cli.run_args(&["pack", &cli.run_folder().display().to_string(), "-o", "a.sbz"]).code(0);
+    let done = cli.run("rerun a.sbz -q");
+    assert!([0, 1, 4, 5].contains(&done.code), "{done:?}");
+}
+
+#[test]
+fn a_private_key_in_place_of_a_public_one_is_not_shown() {
+    let cli = Cli::new();
+    packed(&cli);
+    cli.write("k.pem", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n");
+    let told = cli.run("pack --check a.sbz --trust k.pem").code(2).err;
+    assert!(told.contains("--trust k.pem: this is a private key") && !told.contains("c2VjcmV0"), "{told}");
+    let told = cli.run("pack --check a.sbz --trust c2VjcmV0").code(2).err;
+    assert!(told.contains("--trust: this is not a public key") && !told.contains("c2VjcmV0"), "{told}");
 }
 
 #[test]
@@ -232,9 +323,22 @@ fn a_gallery_lists_what_can_be_shown_and_replaces_only_itself() {
     assert!(done.err.contains("1 of the bundles cannot be shown"), "{}", done.err);
     let page = std::fs::read_to_string(cli.path("site/index.html")).unwrap();
     assert!(page.contains("b.sbz cannot be shown: it is cut short"), "{page}");
-    cli.write("site/index.html", "mine");
+    // The report of a bundle that is gone goes, too, and one of the user's stays.
+    std::fs::remove_file(cli.path("bundles/b.sbz")).unwrap();
+    std::fs::rename(cli.path("bundles/a.sbz"), cli.path("bundles/c.sbz")).unwrap();
+    let mine = std::fs::read(cli.run_folder().join("report.html")).unwrap();
+    std::fs::write(cli.path("site/report/mine.html"), &mine).unwrap();
+    cli.run("gallery bundles -o site").code(0);
+    assert!(!cli.path("site/report/a.html").exists() && cli.path("site/report/c.html").exists());
+    std::fs::copy(cli.path("a.sbz"), cli.path("bundles/mine.sbz")).unwrap();
     cli.run("gallery bundles -o site").code(2);
-    assert_eq!(std::fs::read(cli.path("site/index.html")).unwrap(), b"mine");
+    assert!(std::fs::read(cli.path("site/report/mine.html")).unwrap() == mine);
+    std::fs::remove_file(cli.path("bundles/mine.sbz")).unwrap();
+    for page in ["mine", "<section id=\"bundles\">my own bundles</section>"] {
+        cli.write("site/index.html", page);
+        cli.run("gallery bundles -o site").code(2);
+        assert_eq!(std::fs::read(cli.path("site/index.html")).unwrap(), page.as_bytes());
+    }
     assert!(cli.run("gallery .git").code(2).err.contains("cannot be read"));
 }
 

@@ -15,7 +15,7 @@ pub struct Input {
     pub path: String,
     /// The keys of the study that name it.
     pub keys: Vec<String>,
-    /// SHA-256 of its content, in hexadecimal. Null if the file was not there when the bundle was packed.
+    /// SHA-256 of its content, in hexadecimal. Null if not all files were there when the bundle was packed.
     pub sha256: Option<String>,
     /// Its size. Null likewise.
     pub size_bytes: Option<u64>,
@@ -42,19 +42,40 @@ pub fn inputs_of(study: &Value) -> Result<Vec<Input>, String> {
             inputs.entry(path).or_default().push(format!("phases.{}.trace", quoted(name)));
         }
     }
-    let varied = |path: &&String| {
-        let of_phase = path.starts_with("phases.") && path.ends_with(".trace");
-        of_phase
-            || path.starts_with("collections.") && OF_COLLECTIONS.iter().any(|key| path.ends_with(&format!(".{key}")))
+    let varied = |(path, values): &(&String, &Value)| {
+        let keys = match path.split('.').next() {
+            Some("collections") => &OF_COLLECTIONS[..],
+            Some("phases") => &["trace"],
+            _ => &[],
+        };
+        keys.iter().any(|key| path.ends_with(&format!(".{key}")) || has_key(values, key.rsplit('.').next()))
     };
-    if let Some(factor) = study["factors"].as_object().into_iter().flat_map(|of| of.keys()).find(varied) {
+    if let Some((factor, _)) = study["factors"].as_object().into_iter().flatten().find(varied) {
         return Err(factor.clone());
     }
     let input = |(path, keys): (&str, Vec<String>)| Input { path: path.to_owned(), keys, ..Input::default() };
     Ok(inputs.into_iter().map(input).collect())
 }
 
+/// Whether a table in a value has this key: a factor may vary a table as a whole.
+fn has_key(value: &Value, key: Option<&str>) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, of)| Some(name.as_str()) == key || has_key(of, key)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, key)),
+        _ => false,
+    }
+}
+
 /// A key of a path, in quotes if it contains a dot.
 fn quoted(key: &str) -> String {
     if key.contains('.') { format!("\"{key}\"") } else { key.to_owned() }
+}
+
+/// The first collection whose files had other content when a run generated its documents than when another one did, from
+/// what both froze. `None` if the files are the same, as far as documents depend on them.
+pub fn changed_input<'a>(frozen: &'a Value, other: &Value) -> Option<&'a str> {
+    let facts = |of: &Value| ["text", "from", "trace", "sizes"].map(|key| of.get(key).cloned());
+    let mut collections = frozen["collections"].as_object().into_iter().flatten();
+    let changed = collections.find(|(name, of)| facts(of) != facts(&other["collections"][name.as_str()]));
+    changed.map(|(name, _)| name.as_str())
 }

@@ -15,7 +15,7 @@ pub const BUNDLE_FORMAT: &str = "storebench-bundle/1";
 const FORMAT_NAME: &str = "storebench-bundle/";
 /// The most bytes of all files together. A bundle with more is refused before any of them is read.
 const MOST_BYTES: u64 = 8 << 30;
-/// The most files.
+/// The most files, and the most inputs.
 const MOST_FILES: usize = 100_000;
 /// The most characters of a path.
 const MOST_PATH: usize = 1_000;
@@ -69,9 +69,11 @@ impl Manifest {
 
     /// Refuses paths that lead elsewhere, repeated paths, and bundles that are too large. An error says what is wrong.
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.files.len() > MOST_FILES {
-            let files = count(self.files.len() as u64);
-            return Err(format!("it has {files} files, and at most {} are allowed", count(MOST_FILES as u64)));
+        for (what, n) in [("files", self.files.len()), ("inputs", self.inputs.len())] {
+            if n > MOST_FILES {
+                let (n, most) = (count(n as u64), count(MOST_FILES as u64));
+                return Err(format!("it has {n} {what}, and at most {most} are allowed"));
+            }
         }
         let total = self.files.iter().map(|file| file.size_bytes).fold(0, u64::saturating_add);
         if total > MOST_BYTES {
@@ -96,9 +98,10 @@ impl Manifest {
         }
     }
 
-    /// The file with this path.
+    /// The file with this path. The files must be in order, as [`Manifest::check`] demands.
     pub(super) fn file(&self, path: &str) -> Option<&BundleFile> {
-        self.files.iter().find(|file| file.path == path)
+        let at = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
+        self.files.get(at)
     }
 }
 

@@ -15,7 +15,7 @@ mod tests;
 mod text;
 mod write;
 
-pub use inputs::{Input, inputs_of};
+pub use inputs::{Input, changed_input, inputs_of};
 pub use manifest::{BUNDLE_FORMAT, BundleFile, Manifest, sha256_of};
 pub use read::{Bundle, BundleError};
 pub use reproduced::{

@@ -63,13 +63,17 @@ impl Bundle {
         Ok(Self { manifest, signed, result, path: path.to_owned() })
     }
 
-    /// Writes its files into a folder, which must be new or empty, and checks them again.
+    /// Writes its files whose paths begin with `only` (all, if it is empty) into a folder, which must be new or empty, and
+    /// checks all files again.
     ///
     /// # Errors
     /// As [`Bundle::open`]; or a file is there already or cannot be written.
-    pub fn unpack(&self, into: &Path) -> Result<(), BundleError> {
+    pub fn unpack(&self, into: &Path, only: &str) -> Result<(), BundleError> {
         let mut open: Option<(String, File)> = None;
         let (again, _) = walk(&self.path, |file, bytes| {
+            if !file.path.starts_with(only) {
+                return Ok(());
+            }
             let place = into.join(&file.path);
             let mut write = || {
                 if open.as_ref().is_none_or(|(path, _)| *path != file.path) {

@@ -4,11 +4,13 @@ use std::fmt;
 
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
-use storebench_study::workload::Study;
+use storebench_study::workload::{Claim, ClaimTest, Study};
 
 use super::claims::derived;
 use crate::answer::answer;
-use crate::claims::{ClaimResult, ClaimVerdict, judge_claims};
+use crate::claims::{ClaimResult, ClaimVerdict, judge_claims, side_of};
+use crate::comparability::differences as differences_of_work;
+use crate::configurations::configurations_of;
 use crate::exit::{FINE, INVALID, SPOILED, UNDECIDED};
 use crate::human::{count, plural};
 use crate::own_settings::{differing, told};
@@ -73,7 +75,8 @@ pub struct RepeatedClaim {
     pub expected: String,
     /// Whether the claim repeats.
     pub verdict: Repetition,
-    /// How the claim compares with the bundle's measurement. If it differs there, it repeats if it differs here, too.
+    /// How the claim compares with the bundle's measurement. If it differs there, it repeats if it differs here in the same
+    /// direction.
     pub in_bundle: ClaimVerdict,
     /// What the bundle found, as `found` of the claims of a run.
     pub bundle: Option<Estimate>,
@@ -151,8 +154,16 @@ pub fn reproduction(bundle: &RunResult, here: &RunResult, signed_by: Option<Stri
         serde_json::from_value::<Study>(bundle.run.study.clone()).map_or_else(|_| Vec::new(), |of| of.published);
     let published_claims = published.len();
     let claims = [published, derived(bundle)].concat();
-    let judged = judge_claims(&claims, bundle).into_iter().zip(judge_claims(&claims, here)).enumerate();
-    let claims: Vec<RepeatedClaim> = judged.map(|(nth, (a, b))| repeated(a, b, nth < published_claims)).collect();
+    let other_work = other_work(bundle, here);
+    let judged = judge_claims(&claims, bundle).into_iter().zip(judge_claims(&claims, here));
+    let of = |(nth, (claim, (a, b))): (usize, (&Claim, _))| {
+        let repeated = repeated(a, b, claim.test.as_ref(), nth < published_claims);
+        match &other_work {
+            Some(why) => RepeatedClaim { verdict: Repetition::NotTestable, why: why.clone(), ..repeated },
+            None => repeated,
+        }
+    };
+    let claims: Vec<RepeatedClaim> = claims.iter().zip(judged).enumerate().map(of).collect();
     let (verdict, answer) = verdict(&claims, here);
     Reproduction {
         format: RERUN_FORMAT.to_owned(),
@@ -168,13 +179,30 @@ pub fn reproduction(bundle: &RunResult, here: &RunResult, signed_by: Option<Stri
     }
 }
 
-fn repeated(bundle: ClaimResult, here: ClaimResult, published: bool) -> RepeatedClaim {
+/// Why no claim can be tested, if the run here did other work or guaranteed something else.
+fn other_work(bundle: &RunResult, here: &RunResult) -> Option<String> {
+    if bundle.run.frozen != here.run.frozen {
+        return Some(
+            "the documents here are not those of the bundle: its input files or its version differ".to_owned(),
+        );
+    }
+    let (a, b) = (configurations_of(&bundle.plan, &bundle.trials), configurations_of(&here.plan, &here.trials));
+    a.iter().find_map(|a| {
+        let b = b.iter().find(|b| b.name == a.name)?;
+        let first = differences_of_work(&a.trials, &b.trials).first()?.place_and_text();
+        Some(format!("{} did not do the same here as in the bundle: {first}", a.name))
+    })
+}
+
+fn repeated(bundle: ClaimResult, here: ClaimResult, test: Option<&ClaimTest>, published: bool) -> RepeatedClaim {
     let decided = |of: ClaimVerdict| matches!(of, ClaimVerdict::Matches | ClaimVerdict::Differs);
+    let side = |of: &ClaimResult| Some(side_of(test?, of.found.as_ref()?));
     let (verdict, why) = match (decided(bundle.verdict), decided(here.verdict)) {
         (false, _) => (Repetition::NotTestable, format!("{} in the bundle: {}", bundle.verdict, bundle.why)),
         (true, false) => (Repetition::NotTestable, here.why),
-        (true, true) if bundle.verdict == here.verdict => (Repetition::Matches, here.why),
-        (true, true) => (Repetition::Differs, here.why),
+        (true, true) if bundle.verdict != here.verdict => (Repetition::Differs, here.why),
+        (true, true) if side(&bundle) == side(&here) => (Repetition::Matches, here.why),
+        (true, true) => (Repetition::Differs, "both runs differ from it, in other directions".to_owned()),
     };
     RepeatedClaim {
         says: here.says,
@@ -213,7 +241,11 @@ pub(super) fn verdict(claims: &[RepeatedClaim], here: &RunResult) -> (Reproducti
                 "the bundle makes no claim about a shape; it takes several configurations, and several rounds"
                     .to_owned()
             } else {
-                format!("none of its {} could be tested; more rounds may decide them", plural(open, "claim"))
+                let why = match claims.iter().all(|claim| claim.why == claims[0].why) {
+                    true => format!(": {}", claims[0].why),
+                    false => "; more rounds may decide them".to_owned(),
+                };
+                format!("none of its {} could be tested{why}", plural(open, "claim"))
             };
             (ReproductionVerdict::Undecided, format!("Whether the result reproduces is undecided: {why}."))
         }

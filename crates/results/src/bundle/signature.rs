@@ -101,7 +101,7 @@ impl Signature {
                 self.algorithm
             ));
         }
-        let key = public_key(&self.public_key)?;
+        let key = public_key(&self.public_key).map_err(|why| format!("the public key of its signature: {why}"))?;
         let signature = STANDARD.decode(&self.signature).map_err(|_| "its signature is not base64".to_owned())?;
         verified(&key, manifest, &signature)
     }
@@ -126,14 +126,16 @@ fn verified(key: &str, _: &[u8], _: &[u8]) -> Result<Signed, String> {
 /// A public key as bundles write it (base64 of its 32 bytes), from that text or from PEM as `openssl pkey -pubout` writes
 /// it. An error says what is wrong.
 pub fn public_key(text: &str) -> Result<String, String> {
+    // The text is not quoted: it may be a secret that was given by mistake.
+    if text.contains("PRIVATE KEY") {
+        return Err("this is a private key; give the public one, as `openssl pkey -pubout` writes it".to_owned());
+    }
     let bytes = match pem(text, "PUBLIC KEY") {
         Some(der) => der.strip_prefix(&SPKI).map(<[u8]>::to_vec),
         None => STANDARD.decode(text.trim()).ok(),
     };
     let key = bytes.filter(|bytes| bytes.len() == KEY_BYTES).map(|bytes| STANDARD.encode(bytes));
-    key.ok_or_else(|| {
-        format!("`{}` is not a public key of Ed25519; expected base64 of its 32 bytes, or PEM", text.trim())
-    })
+    key.ok_or_else(|| "this is not a public key of Ed25519; expected base64 of its 32 bytes, or PEM".to_owned())
 }
 
 /// The bytes of a block of PEM.

@@ -129,6 +129,47 @@ fn a_published_claim_that_differed_in_the_bundle_repeats_if_it_differs_again() {
 }
 
 #[test]
+fn runs_on_both_sides_of_a_published_range_do_not_say_the_same() {
+    let name = derived(&two_stores(3.0))[0].says.split(' ').next().unwrap().to_owned();
+    let test = serde_json::json!({ "ratio": name, "of": { "store": "b" }, "to": { "store": "a" }, "between": [2, 3] });
+    let published = serde_json::json!({ "says": "b is 2 to 3 times as fast", "figures": "2", "test": test });
+    let study = |times: f64| {
+        let mut run = two_stores(times);
+        let collections = serde_json::json!({ "books": { "count": 1 } });
+        let phases = serde_json::json!([{ "name": "load", "load": ["books"] }]);
+        run.run.study = serde_json::json!({
+            "title": "T", "collections": collections, "phases": phases, "published": [published]
+        });
+        run
+    };
+    let below = study(0.4);
+    let verdict = |here: f64| reproduction(&below, &study(here), None).claims[0].clone();
+    let opposite = verdict(5.0);
+    assert_eq!((opposite.in_bundle, opposite.verdict), (ClaimVerdict::Differs, Repetition::Differs), "{opposite:?}");
+    assert!(opposite.why.contains("in other directions"), "{}", opposite.why);
+    assert_eq!(verdict(0.5).verdict, Repetition::Matches);
+}
+
+#[test]
+fn a_run_of_other_work_or_other_documents_tests_no_claim() {
+    let bundle = two_stores(3.0);
+    let with = |change: fn(&mut RunResult)| {
+        let mut here = two_stores(3.0);
+        change(&mut here);
+        let found = reproduction(&bundle, &here, None);
+        assert_eq!((found.verdict, found.exit_code()), (ReproductionVerdict::Undecided, UNDECIDED), "{found:?}");
+        found.answer
+    };
+    let answer = with(|here| here.run.frozen = serde_json::json!({ "collections": { "books": { "count": 7 } } }));
+    assert!(answer.contains("the documents here are not those of the bundle"), "{answer}");
+    let answer = with(|here| {
+        let phases = here.trials.iter_mut().filter(|trial| trial.store == "b").flat_map(|trial| &mut trial.phases);
+        phases.for_each(|phase| phase.durability.name = "majority".into());
+    });
+    assert!(answer.contains("b did not do the same here as in the bundle: replicas, "), "{answer}");
+}
+
+#[test]
 fn the_answer_comes_first() {
     let text = rerun_text(&reproduction(&two_stores(3.0), &two_stores(0.5), None), crate::summary::Layout::plain());
     assert!(text.starts_with("The result did not reproduce here"), "{text}");
@@ -153,6 +194,20 @@ fn inputs_are_named_once_with_all_their_keys() {
     assert_eq!(found, expected);
     let varied = serde_json::json!({ "factors": { "collections.c.from": ["a", "b"] } });
     assert_eq!(inputs_of(&varied), Err("collections.c.from".to_owned()));
+    let sizes = serde_json::json!({ "factors": { "collections.c.size": ["1KB", { "like": "l.jsonl" }] } });
+    assert_eq!(inputs_of(&sizes), Err("collections.c.size".to_owned()));
+    let whole = serde_json::json!({ "factors": { "phases.replay": [{ "trace": "t.jsonl" }] } });
+    assert_eq!(inputs_of(&whole), Err("phases.replay".to_owned()));
+}
+
+#[test]
+fn an_input_has_changed_if_its_part_of_the_documents_has() {
+    let frozen = |xxh3: &str, count: u64| {
+        let from = serde_json::json!({ "bytes": 10, "skipped": 0, "xxh3": xxh3 });
+        serde_json::json!({ "collections": { "books": { "count": 7 }, "lines": { "count": count, "from": from } } })
+    };
+    assert_eq!(changed_input(&frozen("a", 5), &frozen("a", 5)), None);
+    assert_eq!(changed_input(&frozen("a", 5), &frozen("b", 5)), Some("lines"));
 }
 
 /// A folder for bundles.
@@ -225,13 +280,17 @@ fn the_same_run_makes_the_same_bytes_and_reads_back() {
     let bundle = Bundle::open(&folder.write(&bytes)).unwrap();
     assert_eq!((&bundle.signed, bundle.result.trials.len()), (&Signed::No, 6));
     let into = folder.0.path().join("into");
-    bundle.unpack(&into).unwrap();
+    bundle.unpack(&into, "").unwrap();
     for file in files() {
         let Content::Bytes(expected) = file.content else { panic!() };
         assert!(std::fs::read(into.join(&file.path)).unwrap() == expected, "{}", file.path);
     }
     // What is there already is not replaced.
-    assert!(bundle.unpack(&into).unwrap_err().what.contains("cannot be written"));
+    assert!(bundle.unpack(&into, "").unwrap_err().what.contains("cannot be written"));
+    let some = folder.0.path().join("some");
+    bundle.unpack(&some, "run/e").unwrap();
+    let names: Vec<_> = std::fs::read_dir(some.join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["empty"]);
 }
 
 #[test]
@@ -296,6 +355,24 @@ fn what_a_bundle_must_not_contain_is_refused() {
         let told = folder.refused(&bytes);
         assert!(told.contains(expected), "{expected}: {told}");
     }
+}
+
+/// So many inputs were looked up one by one among so many files, which took hours.
+#[test]
+fn a_manifest_is_checked_quickly_and_has_a_limited_number_of_inputs() {
+    let sha256 = "0".repeat(64);
+    let file = |n: usize| BundleFile { path: format!("run/{n:06}"), sha256: sha256.clone(), size_bytes: 0 };
+    let input = |n: usize| Input { path: n.to_string(), file: Some(format!("run/{n:06}")), ..Input::default() };
+    let manifest = |n: usize| Manifest {
+        files: (0..100_000).map(file).collect(),
+        inputs: (0..n).map(input).collect(),
+        ..Manifest::default()
+    };
+    let began = std::time::Instant::now();
+    manifest(100_000).check().unwrap();
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    let told = manifest(100_001).check().unwrap_err();
+    assert!(told.contains(" inputs, and at most "), "{told}");
 }
 
 #[test]
@@ -372,6 +449,11 @@ mod signed {
         for wrong in ["", "abc", &pem("PUBLIC KEY", &der[1..])] {
             assert!(public_key(wrong).unwrap_err().contains("is not a public key"), "{wrong}");
         }
+        // What was given by mistake is not shown.
+        let secret = pem("PRIVATE KEY", &[7; 48]);
+        let told = public_key(&secret).unwrap_err();
+        assert!(told.starts_with("this is a private key; give the public one") && !told.contains("BwcH"), "{told}");
+        assert!(!public_key("hunter2hunter2").unwrap_err().contains("hunter2"));
         assert!(SigningKey::from_pem(&pem("PUBLIC KEY", &der)).unwrap_err().contains("openssl genpkey"));
         assert_eq!(format!("{:?}", key()), "SigningKey(***)");
     }

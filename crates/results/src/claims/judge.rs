@@ -1,5 +1,6 @@
 //! Tests each kind of claim against the configurations of a run.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -104,6 +105,27 @@ fn testable<'a>(claim: &'a Claim, result: &RunResult) -> Result<&'a ClaimTest, S
 const RISES: Between = Between { low: 1.0 + PRACTICAL, high: None };
 const FALLS: Between = Between { low: 0.0, high: Some(1.0 / (1.0 + PRACTICAL)) };
 
+/// The range of what a test finds.
+fn between(test: &ClaimTest) -> Between {
+    match test {
+        ClaimTest::Ratio(t) => t.between,
+        ClaimTest::Rises(t) => t.between.unwrap_or(RISES),
+        ClaimTest::Falls(t) => t.between.unwrap_or(FALLS),
+        ClaimTest::ShareWithin(t) => t.between,
+        ClaimTest::Peak(t) => t.between,
+    }
+}
+
+/// On which side of a test's range all of an estimate's interval lies; `Equal` for neither.
+pub(crate) fn side_of(test: &ClaimTest, found: &Estimate) -> Ordering {
+    let between = between(test);
+    match (found.low, found.high) {
+        (_, Some(high)) if high < between.low => Ordering::Less,
+        (Some(low), _) if between.high.is_some_and(|end| low > end) => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
+}
+
 /// What a test expects, in one line.
 fn expected(test: &ClaimTest) -> String {
     let values = |values: &FactorValues| {
@@ -111,22 +133,17 @@ fn expected(test: &ClaimTest) -> String {
     };
     let at = |at: &FactorValues| if at.is_empty() { String::new() } else { format!(" at {}", values(at)) };
     let up_to = |value: Option<f64>| value.map_or_else(String::new, |value| format!(" up to {}", number(value)));
+    let between = range(&between(test));
     match test {
-        ClaimTest::Ratio(t) => {
-            format!("{} of {} over {}: {}", t.ratio, values(&t.of), values(&t.to), range(&t.between))
-        }
+        ClaimTest::Ratio(t) => format!("{} of {} over {}: {between}", t.ratio, values(&t.of), values(&t.to)),
         ClaimTest::Rises(t) => {
-            let between = range(&t.between.unwrap_or(RISES));
             format!("{} rises over {}{}{}, last over first: {between}", t.rises, t.over, up_to(t.up_to), at(&t.at))
         }
         ClaimTest::Falls(t) => {
-            let between = range(&t.between.unwrap_or(FALLS));
             format!("{} falls over {}{}{}, last over first: {between}", t.falls, t.over, up_to(t.up_to), at(&t.at))
         }
-        ClaimTest::ShareWithin(t) => {
-            format!("share within the limit {}{}: {}", t.share_within, at(&t.at), range(&t.between))
-        }
-        ClaimTest::Peak(t) => format!("{} is best over {}{} at {}", t.peak, t.over, at(&t.at), range(&t.between)),
+        ClaimTest::ShareWithin(t) => format!("share within the limit {}{}: {between}", t.share_within, at(&t.at)),
+        ClaimTest::Peak(t) => format!("{} is best over {}{} at {between}", t.peak, t.over, at(&t.at)),
     }
 }
 

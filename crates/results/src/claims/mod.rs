@@ -22,7 +22,7 @@ mod judge;
 mod model;
 mod table;
 
-pub(crate) use judge::judge_claims;
+pub(crate) use judge::{judge_claims, side_of};
 pub use model::{ClaimPart, ClaimResult, ClaimVerdict};
 pub(crate) use table::{claim_table, estimate};
 

@@ -1,5 +1,7 @@
 //! Runs beside those of a history. Of the latter only the values of figures are known, one for each run.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexSet;
 
 use super::error::CompareError;
@@ -52,16 +54,20 @@ fn pair(
     let all = series(b, None);
     let mut figures = Vec::new();
     let mut changed = Vec::new();
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    let mut places = BTreeSet::new();
     for (name, of_b) in &all {
         let (values, has_changed) = known.values(name);
         let (Some(first), false) = (of_b.first(), values.is_empty()) else { continue };
         changed.extend(has_changed.then_some(name.as_str()));
-        let of_a: Vec<Series> = values.iter().map(|value| first.known(*value)).collect();
+        counted.push((name, values.len()));
+        places.extend(values.iter().map(|(place, _)| *place));
+        let of_a: Vec<Series> = values.iter().map(|(_, value)| first.known(*value)).collect();
         let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), against: Against::Known, of_some: false };
         figures.push(both.compared(&trials_b, threshold, together));
     }
-    // The newest first: it has the version that is shown.
-    let mut of_a = known.last().iter().rev().map(|(entry, of)| ComparedRun {
+    // The runs that a figure is of, the newest first: it has the version that is shown.
+    let mut of_a = places.iter().rev().map(|place| known.runs[*place]).map(|(entry, of)| ComparedRun {
         run: entry.run.clone(),
         began: entry.began.clone(),
         storebench_version: entry.storebench.clone(),
@@ -82,6 +88,11 @@ fn pair(
     }
     if !changed.is_empty() {
         notes.push(format!("runs before a change of the figure are left out of A: {}", changed.join(", ")));
+    }
+    counted.retain(|(_, runs)| *runs < places.len());
+    if !counted.is_empty() {
+        let counted: Vec<String> = counted.iter().map(|(name, runs)| format!("{name} {runs}")).collect();
+        notes.push(format!("of the {} runs of A, fewer count for: {}", places.len(), counted.join(", ")));
     }
     if !known.also_changed.is_empty() {
         notes.push(format!("since the newest run of A there also changed {}", known.also_changed.join("; ")));

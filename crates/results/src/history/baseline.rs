@@ -54,7 +54,7 @@ impl HistoryBaseline {
         &self.name
     }
 
-    /// The runs that did the same work as this configuration of these runs, on the same machine, without the runs themselves.
+    /// The runs that did the same work as this configuration of these runs, on the same machine, and began before them.
     ///
     /// # Errors
     /// There are none: with what differs.
@@ -64,6 +64,7 @@ impl HistoryBaseline {
         };
         let mut of: Vec<HistoryEntry> = runs.iter().map(|run| HistoryEntry::of(run, None, None)).collect();
         of.sort_by(|a, b| a.began.cmp(&b.began));
+        let began = of.first().map(|of| of.began.clone()).unwrap_or_default();
         let Some(newest) = of.pop() else { return none("no run is given".to_owned()) };
         let named = |entry: &HistoryEntry| entry.configurations.iter().position(|of| of.configuration == configuration);
         let Some(at) = named(&newest) else { return none("it has no complete trial".to_owned()) };
@@ -86,12 +87,10 @@ impl HistoryBaseline {
                 return none(why);
             }
         }
-        let is_given = |entry: &HistoryEntry| {
-            of.iter().chain([&newest]).any(|run| (&run.began, &run.run) == (&entry.began, &entry.run))
-        };
-        let mut why = "none has a configuration of that name".to_owned();
+        let mut why = "none began before it".to_owned();
         let mut found = Vec::new();
-        for entry in self.entries.iter().filter(|entry| !is_given(entry)) {
+        for entry in self.entries.iter().filter(|entry| entry.began < began) {
+            "none has a configuration of that name".clone_into(&mut why);
             let Some(other) = named(entry).map(|at| &entry.configurations[at]) else { continue };
             match differs(entry, other) {
                 Some(differs) => why = differs,
@@ -121,7 +120,7 @@ pub(super) fn branches(entries: &[HistoryEntry]) -> Vec<&str> {
 #[derive(Debug)]
 pub(crate) struct KnownRuns<'a> {
     /// All of its line, oldest first.
-    runs: Vec<(&'a HistoryEntry, &'a HistoryConfiguration)>,
+    pub(crate) runs: Vec<(&'a HistoryEntry, &'a HistoryConfiguration)>,
     last: usize,
     /// The figures that stand for the phases.
     pub(crate) main: Vec<String>,
@@ -130,17 +129,13 @@ pub(crate) struct KnownRuns<'a> {
 }
 
 impl KnownRuns<'_> {
-    /// The runs that count, oldest first.
-    pub(crate) fn last(&self) -> &[(&HistoryEntry, &HistoryConfiguration)] {
-        &self.runs[self.runs.len().saturating_sub(self.last)..]
-    }
-
-    /// The values of a figure in the last runs that have one that counts, and whether earlier ones were left out because the
-    /// figure changed there: those say nothing about the level of today.
-    pub(crate) fn values(&self, figure: &str) -> (Vec<f64>, bool) {
-        let all: Vec<f64> = self.runs.iter().filter_map(|(_, of)| of.counted(figure)).collect();
+    /// The values of a figure in the last runs that have one that counts, each with the place of its run among all, and
+    /// whether earlier ones were left out because the figure changed there: those say nothing about the level of today.
+    pub(crate) fn values(&self, figure: &str) -> (Vec<(usize, f64)>, bool) {
+        let of = |(place, (_, of)): (usize, &(_, &HistoryConfiguration))| Some((place, of.counted(figure)?));
+        let all: Vec<(usize, f64)> = self.runs.iter().enumerate().filter_map(of).collect();
         let begin = all.len().saturating_sub(self.last);
-        let since = last_change(&all);
+        let since = last_change(&all.iter().map(|(_, value)| *value).collect::<Vec<_>>());
         (all[begin.max(since)..].to_vec(), since > begin)
     }
 }

@@ -55,7 +55,7 @@ pub use phase::{
     PhaseResult, RateResult, StoreAfter, StoreStatsResult, TasksResult,
 };
 pub use read::{read_result, read_run};
-pub use redact::{redact, redact_url, without_password};
+pub use redact::{HIDDEN, redact, redact_url, without_password};
 pub use resources::{
     FolderResult, HostResult, LimitedResult, NetworkResult, ResourcesResult, StoreUseResult, WatchedProcess,
 };

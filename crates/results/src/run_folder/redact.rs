@@ -1,7 +1,7 @@
 //! Removes secrets from texts before anything is written.
 
 /// The replacement for a secret.
-pub(super) const HIDDEN: &str = "***";
+pub const HIDDEN: &str = "***";
 
 /// Names of URL options that hold a secret.
 const SECRET_OPTIONS: [&str; 13] = [
@@ -28,6 +28,15 @@ const SECRET_BEGINNINGS: [&str; 2] = ["x-amz-", "x-goog-"];
 pub(super) fn is_secret(name: &str) -> bool {
     SECRET_OPTIONS.iter().any(|s| name.eq_ignore_ascii_case(s))
         || SECRET_BEGINNINGS.iter().any(|s| name.get(..s.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(s)))
+}
+
+/// Ends of the names of environment variables that hold a secret, in upper case.
+const SECRET_ENDS: [&str; 8] = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "PWD", "TOKEN", "SECRET", "KEY"];
+
+/// Whether an environment variable of this name holds a secret.
+pub(super) fn is_secret_variable(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Hides the secrets in every URL of a text: what stands between `user:` and `@`, and the values of secret options

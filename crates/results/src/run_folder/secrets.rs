@@ -8,7 +8,7 @@ use serde_json::Value;
 use storebench_engine::store::StoreError;
 use storebench_study::workload::Study;
 
-use super::redact::{HIDDEN, is_secret, password_of, redact};
+use super::redact::{HIDDEN, is_secret, is_secret_variable, password_of, redact};
 
 /// Shorter secrets are not searched for: they would match everywhere and protect nothing.
 const SHORTEST: usize = 3;
@@ -44,9 +44,12 @@ const OWN_WORDS: [&str; 18] = [
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// The secrets of a study's stores.
+    /// The secrets of a study's stores, and of the variables of its servers.
     pub fn of(study: &Study) -> Self {
-        Self::of_urls(study.stores.0.values().map(String::as_str), |name| std::env::var(name).ok())
+        let urls = Self::of_urls(study.stores.0.values().map(String::as_str), |name| std::env::var(name).ok());
+        let variables = study.servers.values().flat_map(|server| &server.env);
+        let secret = variables.filter(|(name, _)| is_secret_variable(name)).map(|(_, value)| value.clone());
+        Self::spelled(secret.chain(urls.0))
     }
 
     /// The secrets of one store.
@@ -73,7 +76,11 @@ impl Secrets {
                 }
             }
         }
-        let mut spellings: Vec<String> = plain.iter().flat_map(|secret| spellings(secret)).collect();
+        Self::spelled(plain.into_iter())
+    }
+
+    fn spelled(plain: impl Iterator<Item = String>) -> Self {
+        let mut spellings: Vec<String> = plain.flat_map(|secret| spellings(&secret)).collect();
         spellings.retain(|secret| secret.len() >= SHORTEST);
         spellings.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         spellings.dedup();
@@ -213,6 +220,18 @@ mod tests {
         let mut value = serde_json::json!({ "stores": { "store": "redis://:hush-hush@host", "name": "x" } });
         known.hide_value(&mut value);
         assert_eq!(value, serde_json::json!({ "stores": { "store": "redis://:***@host", "name": "x" } }));
+    }
+
+    #[test]
+    fn variables_of_servers_whose_names_say_secret_are_hidden() {
+        let text = "title = \"T\"\nstores = [\"redis://h\"]\n[collections.a]\ncount = 1\n[[phases]]\nname = \"load\"\n\
+                    load = [\"a\"]\n[servers.redis]\nrun = \"redis-server\"\n[servers.redis.env]\n\
+                    REDIS_PASSWORD = \"hush-hush\"\nAPI_KEY = \"k3y-k3y\"\nON = \"ssh bench@host\"\nMODE = \"fast\"\n";
+        let study = Study::parse(text, std::path::Path::new("t.toml"), &[]).unwrap();
+        let known = Secrets::of(&study);
+        assert_eq!(known.hide("hush-hush k3y-k3y"), "*** ***");
+        // Others say how the server is set up.
+        assert_eq!(known.hide("ON = ssh bench@host, MODE = fast"), "ON = ssh bench@host, MODE = fast");
     }
 
     #[test]

@@ -138,10 +138,13 @@ impl Stores {
     }
 }
 
-/// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon.
+/// Splits `NAME=URL`. The options of a URL may also contain `=`, but only after the colon. A name may be the schemes of a
+/// decorated store (`slow+memory`), which such a store is called by itself.
 fn split(entry: &str) -> (Option<&str>, &str) {
     match entry.split_once('=') {
-        Some((name, url)) if !name.contains([':', '+', '?']) => (Some(name.trim()), url),
+        Some((name, url)) if !name.contains([':', '?']) && (!name.contains('+') || url.contains(':')) => {
+            (Some(name.trim()), url)
+        }
         _ => (None, entry),
     }
 }
@@ -169,6 +172,8 @@ mod store_tests {
         assert_eq!(split("a=sqlite:x.db"), (Some("a"), "sqlite:x.db"));
         assert_eq!(split("slow+memory:?latency=1ms"), (None, "slow+memory:?latency=1ms"));
         assert_eq!(split("b=slow+memory:?latency=1ms"), (Some("b"), "slow+memory:?latency=1ms"));
+        assert_eq!(split("slow+memory=slow+memory:?latency=1ms"), (Some("slow+memory"), "slow+memory:?latency=1ms"));
+        assert_eq!(split("slow+memory-2=null:"), (Some("slow+memory-2"), "null:"));
         let study = "stores = [\"sqlite:a.db\", \"b=sqlite:b.db?x=1\", \"sqlite:c.db\"]";
         let stores = toml_edit::de::from_str::<IndexMap<String, Stores>>(study).unwrap();
         let all: Vec<(&str, &str)> =

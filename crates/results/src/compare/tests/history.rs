@@ -95,10 +95,43 @@ fn few_runs_decide_nothing_and_none_that_fit_are_an_error() {
     let mut other = night(29, 1.0);
     other.run.seed += 1;
     assert!(refused(other).to_string().contains("the number of the work"));
-    let other = fixture::concluded(run(DAY_1, &[("redb", &[1.0])]));
+    let other = fixture::concluded(run("2026-01-30T02:00:00Z", &[("redb", &[1.0])]));
     assert!(refused(other).to_string().contains("none has a configuration of that name"));
     // A partial run is refused as with any baseline.
     let mut partial = night(29, 1.0);
     partial.run.interrupted = true;
     assert!(matches!(refused(partial), CompareError::Partial(_)));
+}
+
+/// What came later says nothing about what was known when a run was made.
+#[test]
+fn only_runs_that_began_before_a_run_are_its_baseline() {
+    let history = history(&speeds(20));
+    let result = beside(&history, &[source("new", night(8, 1.0))], "steady.throughput < -50%").unwrap();
+    let a = &result.pairs[0].a;
+    assert_eq!((figure(&result, "steady.throughput").a.trials, a.more_runs.len()), (8, 7));
+    assert_eq!(a.first.began, "2026-01-08T02:00:00Z");
+    let error = beside(&history, &[source("new", night(0, 1.0))], "disk > +5%").unwrap_err().to_string();
+    assert!(error.ends_with("none began before it"), "{error}");
+}
+
+#[test]
+fn the_runs_of_a_are_those_that_a_figure_is_of() {
+    let speeds = speeds(23);
+    let mut entries = history(&speeds).into_entries();
+    // The newest has no figure at all, and the one before lacks a single one.
+    entries[22].configurations[0].figures.values_mut().for_each(|figure| *figure = [None; 3]);
+    entries[21].configurations[0].figures["steady.throughput"] = [None; 3];
+    let history = HistoryBaseline::of("main", entries, 20);
+    let result = beside(&history, &[new(1.0)], "steady.throughput < -50%").unwrap();
+    let a = &result.pairs[0].a;
+    let began: Vec<&str> = std::iter::once(&a.first).chain(&a.more_runs).map(|run| run.began.as_str()).collect();
+    // Of 1 to 20 is the throughput, of 2 to 21 are the others.
+    assert_eq!((began[0], *began.last().unwrap()), ("2026-01-22T02:00:00Z", "2026-01-02T02:00:00Z"), "{began:?}");
+    assert_eq!(began.len(), 21);
+    let notes = result.pairs[0].notes.join("\n");
+    assert!(
+        notes.contains("of the 21 runs of A, fewer count for: ") && notes.contains("steady.throughput 20"),
+        "{notes}"
+    );
 }
