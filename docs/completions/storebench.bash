@@ -1600,7 +1600,7 @@ _storebench() {
             return 0
             ;;
         storebench__subcmd__rerun)
-            opts="-q -h --store --inputs --manage-servers --trust --durability --skip-unsupported --out --into-existing --discard-existing --remove-after --anyway --live --metrics --full --json --quiet --help"
+            opts="-q -h --store --inputs --manage-servers --trust --out --into-existing --discard-existing --remove-after --anyway --live --metrics --full --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1615,10 +1615,6 @@ _storebench() {
                     return 0
                     ;;
                 --trust)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --durability)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -214,12 +214,10 @@ complete -c storebench -n "__fish_storebench_using_subcommand pack" -s h -l help
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l store -d 'Measure this store in place of the bundle\'s store of that name; repeatable' -r
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l inputs -d 'Folder of the study\'s input files, if the bundle has only their hashes' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l trust -d 'Refuse a bundle that the owner of this public key did not sign: base64, or a file (PEM)' -r
-complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l durability -d 'Durability of acknowledged writes, at least: none, os, fsync or majority [default: the study\'s, or else the strongest of fsync, os and none that the store guarantees]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l out -d 'Folder in which to create a folder for each run' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l live -d 'Serve the report during the run, at an address such as 127.0.0.1:8080' -r
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l metrics -d 'Serve metrics for Prometheus during the run at this address, or push them to otlp+http://HOST:PORT' -r
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l manage-servers -d 'Run the study\'s commands that start, stop and kill servers'
-complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l skip-unsupported -d 'On each store, leave out what it does not support'
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l into-existing -d 'Add to a database that contains your own data'
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l discard-existing -d 'Delete data that `storebench copy` wrote, and start empty'
 complete -c storebench -n "__fish_storebench_using_subcommand rerun" -l remove-after -d 'At the end, remove from the store what studies created'
