@@ -97,6 +97,11 @@ fn four_processes_on_a_real_server_are_one_run() {
         assert!(text.contains("4 of 4 parts") && text.contains("report.html"), "{text}");
         let part = cli.run("report parts/part-2-of-4 --full").out;
         assert!(part.contains("Part 2 of 4: these figures are of this part alone."), "{part}");
+        // Neither is a run that could go on.
+        for folder in ["parts", "parts/part-2-of-4"] {
+            let refused = cli.run_args(&["run", "parts.toml", "--store", &server.url, "--resume", folder]).code(2);
+            assert!(refused.err.contains("run every part again, without --resume"), "{}", refused.err);
+        }
         // The parts' keys together are all keys.
         let verified = cli.run_args(&["verify", &server.url, "parts.toml"]);
         assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);

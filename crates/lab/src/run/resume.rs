@@ -33,6 +33,11 @@ pub(super) fn open(
 ) -> Result<Before, LabError> {
     let found = read_run(folder)?;
     let refuse = |what: String| LabError::BadInput(format!("--resume {}: {what}", folder.display()));
+    if found.run.part.is_some() || found.run.parts.is_some() {
+        return Err(refuse(
+            "it is a part of a run, or merged from parts; run every part again, without --resume".into(),
+        ));
+    }
     // A run whose intervals were narrow enough has kept only the trials that it needed.
     let trials = plan.trials.iter().take(found.plan.trials.len()).cloned().collect();
     let now = Identity::of(now, &Plan { trials, ..plan.clone() });
