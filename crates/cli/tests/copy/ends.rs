@@ -249,9 +249,11 @@ fn an_interrupted_copy_says_how_to_go_on() {
     assert_eq!(fresh.code, 2, "{fresh:?}");
     assert!(fresh.err.contains("--resume") && fresh.err.contains("--restart"), "{fresh:?}");
     // What is refused gives nothing up: the copy below still resumes.
+    let written = log_lines(&cli);
     cli.write("bad.jsonl", "{}\n");
     let refused = cli.run("copy books.jsonl sqlite:b.db -p 2 --restart --rejects bad.jsonl");
     assert!(refused.code == 2 && refused.err.contains("bad.jsonl exists"), "{refused:?}");
+    assert_eq!(log_lines(&cli), written);
     // `copy-YYYYMMDD-HHMMSS-ID`; earlier versions wrote `copy-ID-SECONDS`, and resume all the same.
     let found = std::fs::read_dir(cli.path("storebench-runs")).unwrap().next().unwrap().unwrap().path();
     let name = found.file_name().unwrap().to_str().unwrap();
