@@ -181,7 +181,8 @@ class Echo(socketserver.StreamRequestHandler):
         for line in self.rfile:
             self.wfile.write(line.upper())
 class Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
+    # What was killed while it was cut off leaves connections that the kernel still ends.
+    daemon_threads = allow_reuse_address = True
 with Server((sys.argv[1], 7000), Echo) as server:
     print('listens', flush=True)
     server.serve_forever()
