@@ -35,6 +35,7 @@ from pathlib import Path
 TEST = re.compile(r"^test (?P<name>.+?) \.\.\. (?P<outcome>ok|FAILED|ignored)(?P<why>, .*?)?(?: <(?P<took>[\d.]+)s>)?$")
 BEGIN = re.compile(r"^running \d+ tests?$")
 RESULT = re.compile(r"^test result: .* (\d+) passed; (\d+) failed; (\d+) ignored;")
+PANIC = re.compile(r"^thread .* panicked at ")
 SECTION = re.compile(r"^---- (?P<name>.+?) std(out|err) ----$")
 
 
@@ -45,6 +46,8 @@ class Counter:
         self.passed = self.failed = 0
         self.skipped = []
         self.failures = []
+        # Why each failed, by name: where it panicked, and the first line of the message.
+        self.reasons = {}
         # Seconds and name of each test, if the binary tells them.
         self.times = []
         self.in_successes = False
@@ -72,7 +75,7 @@ class Counter:
             self.in_successes = True
             return False
         if line == "failures:":
-            self.in_successes = False
+            self.in_successes, self.test = False, None
             return True
         if self.in_successes:
             section = SECTION.match(line)
@@ -83,6 +86,11 @@ class Counter:
                 return True
             # Of what a passed test printed, only the figures of long tests are shown.
             return line.startswith("soak: ")
+        section = SECTION.match(line)
+        if section:
+            self.test = section["name"]
+        elif self.test and len(self.reasons.setdefault(self.test, [])) < 2 and (self.reasons[self.test] or PANIC.search(line)):
+            self.reasons[self.test].append(line)
         test = TEST.match(line)
         if test:
             self.ended.add(test["name"])
@@ -103,7 +111,8 @@ def summary(counters, code, conformance=(), missing=()):
     failed = max(failed, len(failures))
     lines = list(conformance)
     lines += [f"skipped  {name}: {why}" for name, why in skipped]
-    lines += [f"failed   {name}" for name in failures]
+    reasons = {name: " ".join(said)[:1000] for each in counters for name, said in each.reasons.items()}
+    lines += [f"failed   {name}: {reasons[name]}" if reasons.get(name) else f"failed   {name}" for name in failures]
     if code != 0 and failed == 0:
         lines.append(f"a command ended with code {code}: a build failed, or a test binary was killed")
         failed = 1
@@ -241,6 +250,9 @@ failures:
 
 ---- c stdout ----
 skipped: is what the failure printed
+thread 'c' (7) panicked at src/lib.rs:3:5:
+assertion failed
+note: more
 
 failures:
     c
@@ -255,6 +267,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     lines, code = summary([counter], 101)
     assert lines[-1] == "2 passed, 1 failed, 2 skipped" and code == 1, lines
     assert "skipped  b: no tmpfs here" in lines and "skipped  soak_d: soak: takes an hour" in lines, lines
+    assert "failed   c: thread 'c' (7) panicked at src/lib.rs:3:5: assertion failed" in lines, lines
     assert slowest([counter], 20) == ["    1.5 s  b"], counter.times
     assert summary([Counter()], 101)[1] == 1 and summary([Counter()], 0)[1] == 1
     log = (

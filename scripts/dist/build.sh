@@ -79,8 +79,15 @@ scripts/dist/image.sh "$deb_arch" "$root" "$stage/image" "$version" \
     "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
 archive "$stage/image" . > "$out/storebench-$version-$arch-oci.tar"
 
-"$maturin" build --profile "$profile" --locked --manifest-path crates/python/Cargo.toml --target-dir "$built" \
-    --target "$target" --zig --compatibility manylinux_2_28 --out "$out"
+# maturin's own `--zig` would set other compilers than above, and build everything again.
+cat > "$stage/cargo" <<END
+#!/bin/bash
+unset CARGO
+exec cargo-zigbuild "\${@/%$target/$target.2.28}"
+END
+chmod +x "$stage/cargo"
+CARGO=$stage/cargo "$maturin" build --profile "$profile" --locked --manifest-path crates/python/Cargo.toml \
+    --target-dir "$built" --target "$target" --compatibility manylinux_2_28 --out "$out"
 
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.rpm *.whl *.tar > SHA256SUMS)
 ls -l "$out"
