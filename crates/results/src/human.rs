@@ -131,6 +131,14 @@ pub(crate) fn first_of(
 /// In place of an interval [so wide](is_beyond).
 pub(crate) const BEYOND: &str = "(interval over 1,000-fold)";
 
+/// Half of an interval's width, relative to the value: `± 3 %`; `(interval over 1,000-fold)`.
+pub fn half_width(half: f64) -> String {
+    match half < 999.0 {
+        true => format!("± {}", percent(half)),
+        false => BEYOND.to_owned(),
+    }
+}
+
 /// Whether the ends of an interval are more than tenfold apart: such an interval says nothing of use.
 pub(crate) fn is_useless(of: &Estimate) -> bool {
     of.low.zip(of.high).is_some_and(|(low, high)| !(high.is_finite() && high <= low * 10.0))
@@ -182,6 +190,9 @@ mod tests {
         assert_eq!(percent(0.99999), "99.99 %");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.125), "12.5 %");
+        assert_eq!(half_width(0.03), "± 3 %");
+        assert_eq!(half_width(63_338.01), BEYOND);
+        assert_eq!(half_width(f64::INFINITY), BEYOND);
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(workers(2, 1, 1), "2 workers");

@@ -76,6 +76,7 @@ fn every_fault_names_its_place_and_remedy() {
         ("wrong type", "count  = 1_000", "count  = true"),
         ("no unit", "\"3m\"", "180"),
         ("dangling collection in a load", "load = [\"users\", ", "load = [\"user\", "),
+        ("collection twice in a load", "load = [\"users\", ", "load = [\"users\", \"users\", "),
         ("dangling parent", "per    = { users", "per    = { usres"),
         ("dangling collection in a mix", "collection = \"highlights\"", "collection = \"highlight\""),
         ("not indexed", "where = \"user\"", "where = \"text\""),

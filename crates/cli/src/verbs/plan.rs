@@ -8,7 +8,7 @@ use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_results::history::{HistoryBaseline, HistoryEntry, RunsNeeded, runs_needed};
-use storebench_results::human::{duration, percent};
+use storebench_results::human::{duration, half_width, percent};
 use storebench_results::plan::Plan;
 use storebench_results::rounds_needed::{FigureNeeds, RoundsNeeded, rounds_needed};
 use storebench_results::{RunResult, read_run};
@@ -63,7 +63,7 @@ fn in_words(needed: &RoundsNeeded) -> String {
     };
     let longest = needed.figures.iter().map(|of| name(of).chars().count()).max().unwrap_or(0);
     for of in &needed.figures {
-        let now = of.now.map_or_else(|| "no interval".to_owned(), |half| format!("± {} now", percent(half)));
+        let now = of.now.map_or_else(|| "no interval".to_owned(), |half| format!("{} now", half_width(half)));
         let then = match of.rounds {
             Some(rounds) if needed.round_s > 0.0 => {
                 format!("{rounds} rounds, about {}", duration(f64::from(rounds) * needed.round_s * 1e9))

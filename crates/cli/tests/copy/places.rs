@@ -54,6 +54,22 @@ fn what_is_read_is_not_written() {
 }
 
 #[test]
+fn a_database_that_cannot_be_opened_twice_is_copied_through_a_file() {
+    let cli = Cli::new();
+    cli.write("books.jsonl", &documents(30));
+    for store in ["fjall:shop.fjall", "redb:shop.redb", "slow+redb:slow.redb?latency=1us"] {
+        cli.run(&format!("copy books.jsonl {store}")).code(0);
+        for more in ["", " --dry-run"] {
+            refused(&cli, &format!("copy {store} {store} --to-collection few{more}"), "which cannot be opened twice");
+        }
+        cli.run(&format!("copy {store} few.jsonl --force")).code(0);
+        cli.run(&format!("copy few.jsonl {store} --to-collection few")).code(0);
+        cli.run(&format!("copy {store} out.jsonl --from-collection few --force")).code(0);
+        assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
+    }
+}
+
+#[test]
 fn a_file_that_exists_is_overwritten_by_force_only() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(30));

@@ -41,6 +41,8 @@ pub struct Capabilities {
     pub inserts_faster: bool,
     /// Whether store and client share one process.
     pub embedded: bool,
+    /// Whether a database that is open cannot be opened once more, not even by the same process.
+    pub opened_once: bool,
     /// The longest key, if that is less than 250 bytes. Longer keys are refused.
     pub longest_key_bytes: Option<usize>,
     /// How long an expired document may still be read, if that is more than a minute.

@@ -335,9 +335,11 @@ fn phase(study: &Study, phase: &Phase, at: &mut Problems<'_>) {
         }
         _ => {}
     }
-    for collection in &phase.load {
+    for (position, collection) in phase.load.iter().enumerate() {
         if !study.collections.contains_key(collection) {
             say("load", no_such("collection", collection, collection_names(study)));
+        } else if phase.load[..position].contains(collection) {
+            say("load", format!("`{collection}` is named twice; name each collection once"));
         }
     }
     if let Some(collection) = &phase.collection

@@ -65,7 +65,7 @@ pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a E
     Ok(())
 }
 
-/// Refuses a target that is the source, is inside it, or contains it. Refuses a rejects file that is one of the copied
+/// Refuses a target that is the source, is inside it, contains it, or cannot be opened beside it. Refuses a rejects file that is one of the copied
 /// files. `theirs` says that Storebench did not create the source's collection.
 ///
 /// # Errors
@@ -81,6 +81,13 @@ pub(super) fn check_places(plan: &Plan, theirs: bool) -> Result<(), Failure> {
                     &format!("{}, {}", source.describe().url, read.name),
                     "write into another collection (--to-collection) or another store",
                 ));
+            }
+            if source.capabilities().opened_once && same_place(source, target) {
+                return Err(Failure::bad_input(format!(
+                    "{}: source and target are one database, which cannot be opened twice; copy the collection into a \
+                     file, and the file into the database",
+                    source.describe().url
+                )));
             }
         }
         (Endpoint::Remote(source), Endpoint::Remote(target)) => {

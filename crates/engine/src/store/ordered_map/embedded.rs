@@ -94,7 +94,8 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
 
     /// The capabilities of the engine. Its sessions see every finished write.
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities { indexes: true, embedded: true, ..self.engine.capabilities() };
+        let mut capabilities =
+            Capabilities { indexes: true, embedded: true, opened_once: true, ..self.engine.capabilities() };
         let indexes =
             "The driver maintains secondary indexes: a write to an indexed collection first reads the old document.";
         capabilities.notes.push(indexes);

@@ -1,7 +1,7 @@
 //! `wide-intervals`: are intervals as narrow as `repeats = { until = … }` asks for?
 
 use crate::answer::widths;
-use crate::human::{count, percent};
+use crate::human::{count, half_width, percent};
 use crate::validity::check::{Check, Configurations, Finding, Looks, Severity, worst_of};
 
 pub(super) const CHECK: Check =
@@ -18,7 +18,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
         .iter()
         .filter(|of| of.half.is_none_or(|half| half > until))
         .map(|of| match of.half {
-            Some(half) => (half, format!("{} of {} ± {}", of.figure, of.configuration, percent(half))),
+            Some(half) => (half, format!("{} of {} {}", of.figure, of.configuration, half_width(half))),
             None => (f64::MAX, format!("{} of {} has no interval", of.figure, of.configuration)),
         })
         .collect();
