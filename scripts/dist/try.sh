@@ -143,6 +143,14 @@ for arch in x86_64 aarch64; do
     image=$dist/storebench-$version-$arch-oci.tar
     [[ -e $image ]] || continue
     say "the image $(basename "$image")"
+    emulator=()
+    if [[ $arch != "$(uname -m)" ]]; then
+        if ! command -v "qemu-$arch-static" > /dev/null; then
+            echo "  not tried: there is no qemu-$arch-static on this machine (Debian's qemu-user-static)"
+            continue
+        fi
+        emulator=(/qemu)
+    fi
     remove_root
     rm -rf --one-file-system "$work/layout"
     mkdir "$work/layout"
@@ -154,9 +162,14 @@ process = json.load(open(sys.argv[1]))["process"]
 assert process["user"]["uid"] == 65532 and process["args"] == ["/usr/bin/storebench"] and process["cwd"] == "/data", process
 END
     bind "$root/rootfs/proc" --mkdir -t proc proc
+    ((${#emulator[@]} == 0)) || install -m 755 "$(command -v "qemu-$arch-static")" "$root/rootfs/qemu"
+    as_user() {
+        chroot --userspec=65532:65532 "$root/rootfs" "${emulator[@]}" /usr/bin/storebench "$@"
+    }
     began=$EPOCHREALTIME
-    chroot --userspec=65532:65532 "$root/rootfs" /usr/bin/storebench --version
-    chroot --userspec=65532:65532 "$root/rootfs" /usr/bin/storebench bench sqlite:/data/a.db --docs 1000 --duration 3s \
-        --out /data/runs | sed -n 1,4p
+    as_user --version
+    as_user bench sqlite:/data/a.db --docs 1000 --duration 3s --out /data/runs > "$work/output" 2>&1 ||
+        { cat "$work/output"; exit 1; }
+    sed -n 1,4p "$work/output"
     printf '  %6.1f s\n' "$(bc <<< "$EPOCHREALTIME - $began")"
 done
