@@ -42,6 +42,8 @@ pub(crate) struct Change {
     pub between: (usize, usize),
     /// The run with which it was found.
     pub found: usize,
+    /// Whether the runs since it was found show it. If not, `after` ends with the run that found it.
+    pub shown: bool,
     /// The runs that are compared: from the change before to the next one.
     pub before: std::ops::Range<usize>,
     /// Those after it.
@@ -94,20 +96,24 @@ pub(crate) fn changes(values: &[f64], allowed: FalseAlarms) -> Changes {
             found.pop();
             search = Search::from(values, start, spread);
         }
-        let Some(at) = search.change(runs, limits) else { continue };
+        let Some((at, up)) = search.change(runs, limits) else { continue };
         let deviation = search.level(at).spread.deviation().unwrap_or(LEAST_SPREAD);
-        found.push(Found { start: search.start, spread: search.spread, deviation, at, runs });
+        found.push(Found { start: search.start, spread: search.spread, deviation, at, up, runs });
         search = search.after(at);
     }
     let mut changes: Vec<Change> = Vec::new();
     for (nth, of) in found.iter().enumerate() {
         let start = changes.last().map_or(0, |before| before.at);
         let end = found.get(nth + 1).map_or(values.len(), |next| next.at);
+        // What later runs do not show is told as it was found, without them.
+        let shown = of.shows(values, start, end);
+        let end = if shown { end } else { of.runs.min(end) };
         let (at, between) = place(values, start..end, of);
         if let Some(before) = changes.last_mut() {
-            before.after.end = at;
+            before.after.end = before.after.end.min(at);
         }
-        changes.push(Change { at, between, found: of.runs - 1, before: start..at, after: at..values.len() });
+        let after = at..if shown { values.len() } else { end };
+        changes.push(Change { at, between, found: of.runs - 1, shown, before: start..at, after });
     }
     let noise = noise(values, &changes);
     Changes { changes, taken_back, noise }
@@ -122,8 +128,20 @@ struct Found {
     /// How much a run differs from the mean, as far as that was known.
     deviation: f64,
     at: usize,
+    /// Whether it is to higher values.
+    up: bool,
     /// How many runs there were.
     runs: usize,
+}
+
+impl Found {
+    /// Whether the runs from the one that found it to `end` show at least half of it: their median is nearer to that of
+    /// the runs that found it than to that of those from `start` on before it.
+    fn shows(&self, values: &[f64], start: usize, end: usize) -> bool {
+        let Some(since) = values.get(self.runs..end).filter(|since| !since.is_empty()) else { return true };
+        let middle = f64::midpoint(median(&values[start..self.at]), median(&values[self.at..self.runs]));
+        (median(since) > middle) == self.up
+    }
 }
 
 /// Standard errors beyond which a difference is a change, by direction.
@@ -217,26 +235,26 @@ impl<'a> Search<'a> {
         normal(mean / (1.0 / level.runs + 1.0 / after.len() as f64).sqrt(), level.spread.degrees)
     }
 
-    /// The likeliest change among the first `runs`, if it is one.
-    fn change(&mut self, runs: usize, limits: Limits) -> Option<usize> {
+    /// The likeliest change among the first `runs`, if it is one, and whether it is to higher values.
+    fn change(&mut self, runs: usize, limits: Limits) -> Option<(usize, bool)> {
         let first = (self.start + LEAST_BEFORE).max(runs.saturating_sub(LOOK_BACK));
         let last = runs.checked_sub(LEAST_AFTER)?;
-        let mut best: Option<(f64, usize)> = None;
+        let mut best: Option<(f64, usize, bool)> = None;
         for at in first..=last {
             let errors = self.errors(at, runs);
             let beyond = if errors > 0.0 { errors - limits.up } else { -errors - limits.down };
-            if beyond > 0.0 && best.is_none_or(|(most, _)| beyond > most) {
-                best = Some((beyond, at));
+            if beyond > 0.0 && best.is_none_or(|(most, ..)| beyond > most) {
+                best = Some((beyond, at, errors > 0.0));
             }
         }
-        best.map(|(_, at)| at)
+        best.map(|(_, at, up)| (at, up))
     }
 
     /// Whether a change still shows in all runs since.
     fn lasts(&self, change: &Found, runs: usize, limits: Limits) -> bool {
         let mut before = Search::from(self.values, change.start, change.spread);
         let errors = before.errors(change.at, runs);
-        errors.abs() >= LASTING * if errors > 0.0 { limits.up } else { limits.down }
+        if change.up { errors >= LASTING * limits.up } else { -errors >= LASTING * limits.down }
     }
 }
 
@@ -452,6 +470,32 @@ mod tests {
         let kept = changes(&runs(4, 100, 50, 0.9), RARE);
         assert_eq!((kept.changes.len(), kept.taken_back.len()), (1, 0), "{kept:?}");
         assert_eq!((kept.changes[0].before.clone(), kept.changes[0].after.clone()), (0..50, 50..100));
+    }
+
+    /// A regression that is mended after some nights: whatever is said of it on any day since is true.
+    #[test]
+    fn a_change_that_is_undone_is_told_as_it_was() {
+        let (mut said, mut wrong) = (0, 0);
+        for (seed, bad) in (0..20).flat_map(|seed| (3..=7).map(move |bad| (seed, bad))) {
+            for later in [0.0, 0.08] {
+                let mut values = runs(seed, 60, 60, 1.0);
+                values[30..30 + bad].iter_mut().for_each(|value| *value -= 0.22);
+                values[30 + bad..].iter_mut().for_each(|value| *value += later);
+                for n in 33..=60 {
+                    // What the first slow run has found is noise of those before, too.
+                    for change in changes(&values[..n], RARE).changes.into_iter().filter(|of| of.found > 30) {
+                        let mean = |range: &std::ops::Range<usize>| {
+                            values[range.clone()].iter().sum::<f64>() / range.len() as f64
+                        };
+                        let down = mean(&change.after) < mean(&change.before);
+                        let place = if down { 30 } else { 30 + bad };
+                        said += 1;
+                        wrong += usize::from(!(change.between.0..=change.between.1).contains(&place));
+                    }
+                }
+            }
+        }
+        assert!(said > 2_500 && wrong * 20 < said, "{wrong} of {said}");
     }
 
     /// What is said of old runs does not depend on how often it is asked, but for the place of the last change.

@@ -159,6 +159,8 @@ pub struct HistoryChange {
     pub found: HistoryRun,
     /// How many runs followed that one.
     pub runs_since_found: u32,
+    /// Whether they show it. If not, the figures are those of the runs up to the one that found it.
+    pub shown: bool,
     /// What else changed between the runs `before_earliest` and `latest`: versions of the store, of Storebench, the kernel.
     pub also_changed: Vec<String>,
 }
@@ -225,8 +227,11 @@ impl HistoryLine {
         let allowed =
             if more { FalseAlarms { up: better, down: worse } } else { FalseAlarms { up: worse, down: better } };
         let found = changes(&logs, allowed);
-        let since = found.changes.last().map_or(0, |change| change.at);
-        let level = mean_of_runs(&observed(&logs, since..logs.len(), found.noise)).map(|mean| mean.estimate(1));
+        let last = found.changes.last();
+        let since = last.map_or(0, |change| change.at);
+        // What is not shown any more is not the level of today.
+        let today = last.map_or(0, |change| if change.shown { change.at } else { change.after.end });
+        let level = mean_of_runs(&observed(&logs, today..logs.len(), found.noise)).map(|mean| mean.estimate(1));
         let needed = since + LEAST_BEFORE + LEAST_AFTER;
         let noise = found.noise.filter(|_| logs.len() >= LEAST_BEFORE);
         let step = noise.and_then(|noise| Some(detectable(worse, (logs.len() - since) as f64)? * noise));
@@ -329,6 +334,7 @@ impl HistoryChange {
             before_earliest: run(earliest - 1),
             found: run(change.found),
             runs_since_found: (line.points.len() - 1 - change.found) as u32,
+            shown: change.shown,
             also_changed: also_changed(point(earliest - 1), point(latest)),
         }
     }

@@ -158,8 +158,13 @@ impl HistoryLine {
             [] => String::new(),
             all => format!("; there also changed {}", listed(all)),
         };
+        let since = match change.runs_since_found {
+            _ if change.shown => String::new(),
+            1 => "; the run since does not show it".to_owned(),
+            several => format!("; the {several} runs since do not show it"),
+        };
         format!(
-            "{} {by}, from {} to {}, {between}; found with the run of {}{also}",
+            "{} {by}, from {} to {}, {between}; found with the run of {}{since}{also}",
             self.name(),
             self.shown(change.before),
             self.shown(change.after),
