@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::changes::{FalseAlarms, changes};
+use super::changes::{Change, FalseAlarms, changes};
 use super::folder::{HistoryError, read};
 use super::lines::{Point, figures};
 use super::model::{HistoryConfiguration, HistoryEntry};
@@ -144,5 +144,5 @@ impl KnownRuns<'_> {
 /// before it.
 pub(super) fn last_change(values: &[f64]) -> usize {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    changes(&logs, FalseAlarms { up: RARELY, down: RARELY }).changes.last().map_or(0, |change| change.at)
+    changes(&logs, FalseAlarms { up: RARELY, down: RARELY }).changes.last().map_or(0, Change::today)
 }

@@ -50,6 +50,13 @@ pub(crate) struct Change {
     pub after: std::ops::Range<usize>,
 }
 
+impl Change {
+    /// Where the level of today begins, if this is the last change: what is not shown any more is not part of it.
+    pub(crate) const fn today(&self) -> usize {
+        if self.shown { self.at } else { self.after.end }
+    }
+}
+
 /// A change that was found and did not last.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TakenBack {

@@ -229,8 +229,7 @@ impl HistoryLine {
         let found = changes(&logs, allowed);
         let last = found.changes.last();
         let since = last.map_or(0, |change| change.at);
-        // What is not shown any more is not the level of today.
-        let today = last.map_or(0, |change| if change.shown { change.at } else { change.after.end });
+        let today = last.map_or(0, Change::today);
         let level = mean_of_runs(&observed(&logs, today..logs.len(), found.noise)).map(|mean| mean.estimate(1));
         let needed = since + LEAST_BEFORE + LEAST_AFTER;
         let noise = found.noise.filter(|_| logs.len() >= LEAST_BEFORE);
