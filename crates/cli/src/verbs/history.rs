@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use storebench_report::history_page;
 use storebench_results::history::{
-    DEFAULT_RECENT, HistoryEntry, HistoryReport, HistoryRequest, add, history_annotations, history_answer,
+    Added, DEFAULT_RECENT, HistoryEntry, HistoryReport, HistoryRequest, add, history_annotations, history_answer,
     history_junit, history_markdown, history_report, history_text, read,
 };
 use storebench_results::human::plural;
@@ -49,8 +49,7 @@ fn add_runs(args: &HistoryAddArgs) -> Result<u8, Failure> {
     let branch = args.branch.clone().or_else(|| known_branch().filter(|_| fresh));
     let mut entries = Vec::new();
     for (path, run) in args.runs.iter().zip(&runs) {
-        let unfinished = run.run.interrupted || run.run.ended.is_none();
-        if unfinished {
+        if run.run.unfinished().is_some() {
             let path = path.display();
             return Err(Failure::bad_input(format!(
                 "{path}: the run did not end, so its figures are partial; run it again"
@@ -59,19 +58,45 @@ fn add_runs(args: &HistoryAddArgs) -> Result<u8, Failure> {
         entries.push(HistoryEntry::of(run, commit.clone(), branch.clone()));
     }
     let mut out = String::new();
+    let mut some_new = false;
     for entry in &entries {
         let added = add(&args.folder.folder, entry).map_err(Failure::bad_input)?;
-        let what = if added.was_there { "is there already" } else { "added" };
-        out.push_str(&format!("{what}: {}\n", added.file.display()));
+        some_new |= added.there.is_none();
+        out.push_str(&format!("{}: {}\n", in_words(&added, entry), added.file.display()));
     }
-    if commit.is_none() {
-        line(
-            "note: no commit is known, so a change will be named by the time of its run: give --commit (it is looked up \
-             only for one run that ended within a day)",
-        );
+    let unknown = [
+        (&commit, "commit", "a change will be named by the time of its run"),
+        (&branch, "branch", "`--branch` and `history:BRANCH` do not find it"),
+    ];
+    let unknown: Vec<_> = unknown.into_iter().filter(|(known, ..)| known.is_none()).collect();
+    if some_new && !unknown.is_empty() {
+        let told = unknown.iter().map(|(_, what, so)| format!("no {what} is known, so {so}")).collect::<Vec<_>>();
+        let flags = unknown.iter().map(|(_, what, _)| format!("--{what}")).collect::<Vec<_>>();
+        line(&format!(
+            "note: {}: give {} (looked up only for one run that ended within a day)",
+            told.join("; "),
+            flags.join(" and ")
+        ));
     }
     print(&out)?;
     Ok(exit::FINE)
+}
+
+/// What became of an entry. The one that was there keeps its commit and its branch.
+fn in_words(added: &Added, entry: &HistoryEntry) -> String {
+    let Some(there) = &added.there else { return "added".to_owned() };
+    let kept = [("commit", &there.commit, &entry.commit), ("branch", &there.branch, &entry.branch)];
+    let kept = kept.into_iter().filter(|(_, kept, known)| known.is_some() && kept != known);
+    let kept: Vec<String> = kept
+        .map(|(what, kept, _)| match kept {
+            Some(kept) => format!("with {what} {kept}"),
+            None => format!("without a {what}"),
+        })
+        .collect();
+    match kept.is_empty() {
+        true => "is there already".to_owned(),
+        false => format!("is there already, {} (remove the file to add it again)", kept.join(" and ")),
+    }
 }
 
 /// What the CI job says, or else git.

@@ -1,17 +1,15 @@
 //! `plan STUDY`: shows what would run. It asks the drivers what they support, without accessing the stores.
 
-use std::path::Path;
-
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use storebench_lab::plan::{Outline, plan_run};
 use storebench_lab::run::ConfigurationRequest;
+use storebench_results::compare::{OneRun, different};
 use storebench_results::cost::{PlanCost, PriceSheet, plan_cost};
 use storebench_results::history::{HistoryBaseline, HistoryEntry, RunsNeeded, runs_needed};
 use storebench_results::human::{duration, half_width, percent};
 use storebench_results::plan::Plan;
 use storebench_results::rounds_needed::{FigureNeeds, RoundsNeeded, rounds_needed};
-use storebench_results::{RunResult, read_run};
 
 use super::plan_parts::{Shares, shares};
 use crate::args::PlanArgs;
@@ -138,13 +136,18 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         [] => (None, None),
         [one] => match one.strip_prefix("history:") {
             Some(branch) => (None, Some(runs_of_history(args, branch, &plan)?)),
-            None => (Some(rounds_needed(&pilot(one, &plan)?, args.within)), None),
+            None => (Some(rounds_needed(&pilot(one, &plan)?.run, args.within)), None),
         },
         several => {
             let runs = several.iter().map(|path| pilot(path, &plan)).collect::<Result<Vec<_>, _>>()?;
-            let mut entries: Vec<_> = runs.iter().map(|run| HistoryEntry::of(run, None, None)).collect();
+            different(&runs).map_err(Failure::bad_input)?;
+            if let Some((of, why)) = runs.iter().find_map(|of| Some((of, of.run.run.unfinished()?))) {
+                let refused = format!("{}: {why}, so its figures are partial; use runs that ended", of.name);
+                return Err(Failure::bad_input(refused));
+            }
+            let mut entries: Vec<_> = runs.iter().map(|of| HistoryEntry::of(&of.run, None, None)).collect();
             entries.sort_by(|a, b| a.began.cmp(&b.began));
-            (None, Some(runs_needed(&entries, args.gate)))
+            (None, Some(runs_needed(&entries, args.gate, &plan)))
         }
     };
     if args.json {
@@ -186,13 +189,13 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
 }
 
 /// Reads an earlier run of the study.
-fn pilot(path: &str, plan: &Plan) -> Result<RunResult, Failure> {
-    let pilot = read_run(Path::new(path)).map_err(|error| Failure::bad_input(format!("{path}: {error}")))?;
+fn pilot(path: &str, plan: &Plan) -> Result<OneRun, Failure> {
+    let pilot = OneRun::read(path).map_err(|error| Failure::bad_input(format!("{path}: {error}")))?;
     let phases = |plan: &Plan| plan.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
-    if phases(&pilot.plan) != phases(plan) {
+    if phases(&pilot.run.plan) != phases(plan) {
         return Err(Failure::bad_input(format!(
             "{path}: this is a run of another study: its phases are {}; use a run of this one",
-            phases(&pilot.plan).join(", ")
+            phases(&pilot.run.plan).join(", ")
         )));
     }
     Ok(pilot)
@@ -205,7 +208,7 @@ fn runs_of_history(args: &PlanArgs, branch: &str, plan: &Plan) -> Result<RunsNee
     entries.retain(|entry| entry.title == plan.title);
     match entries.is_empty() {
         true => Err(Failure::bad_input(format!("the history has no run of the study `{}`", plan.title))),
-        false => Ok(runs_needed(&entries, args.gate)),
+        false => Ok(runs_needed(&entries, args.gate, plan)),
     }
 }
 

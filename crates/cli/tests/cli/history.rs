@@ -127,10 +127,24 @@ fn bad_input_is_told_and_nothing_is_added() {
     assert!(error.contains("partial.json: the run did not end"), "{error}");
     assert!(!cli.path(".storebench").exists());
     // A folder that is no repository names no commit.
-    let done = cli.command(&["history", "add", "night-0.json"]).env_remove("GITHUB_SHA").output().unwrap();
-    let note = String::from_utf8(done.stderr).unwrap();
-    assert!(note.starts_with("note: no commit is known"), "{note}");
-    assert!(cli.run("history add night-0.json").code(0).out.starts_with("is there already: "));
+    let add = || {
+        let mut command = cli.command(&["history", "add", "night-0.json"]);
+        cli.run_command(command.env_remove("GITHUB_SHA").env_remove("GITHUB_REF_NAME")).code(0)
+    };
+    let note = add().err;
+    assert!(
+        note.starts_with("note: no commit is known, so a change will be named by the time of its run; no b"),
+        "{note}"
+    );
+    assert!(note.contains(": give --commit and --branch ("), "{note}");
+    let again = add();
+    assert!(again.out.starts_with("is there already: ") && again.err.is_empty(), "{again:?}");
+    // What is given later is not taken for granted.
+    let named = cli.run("history add night-0.json --commit c0 --branch main").code(0).out;
+    let kept = "is there already, without a commit and without a branch (remove the file to add it again): ";
+    assert!(named.starts_with(kept), "{named}");
+    let error = cli.run("history check --branch main").code(2).err;
+    assert!(error.contains("no runs of branch `main`; it has: 1 run without a branch"), "{error}");
     let error = cli.run("history show --figure mixed.throughputs").code(2).err;
     assert!(error.contains("did you mean `mixed.throughput`?"), "{error}");
     let month = cli.path(".storebench/history/2026-01");
@@ -167,6 +181,24 @@ fn the_last_runs_are_a_baseline_and_say_how_many_runs_a_gate_needs() {
     let by_runs = needs(&["night-0.json", "night-1.json", "night-2.json"]);
     assert!(by_runs.ends_with(", from 3 runs)"), "{by_runs}");
     cli.run("plan books.toml --pilot history:topic").code(2);
+    let refused = |last: &str| {
+        let words = format!("plan books.toml --pilot night-0.json night-1.json {last}");
+        cli.run(&words).code(2).err
+    };
+    cli.write("copy.json", &std::fs::read_to_string(cli.path("night-1.json")).unwrap());
+    let error = refused("copy.json");
+    assert!(error.contains("night-1.json and copy.json are the same run"), "{error}");
+    let night = std::fs::read_to_string(cli.path("night-2.json")).unwrap();
+    let mut partial: Value = serde_json::from_str(&night).unwrap();
+    partial["run"]["interrupted"] = true.into();
+    cli.write("partial.json", &partial.to_string());
+    let error = refused("partial.json");
+    assert!(error.contains("partial.json: it was interrupted, so its figures are partial"), "{error}");
+    // A phase that the study has now, but no run of the history.
+    let study = std::fs::read_to_string(cli.path("books.toml")).unwrap();
+    cli.write("renamed.toml", &study.replace("name = \"mixed\"", "name = \"other\""));
+    let told = cli.run("plan renamed.toml --pilot history:main").code(0).out;
+    assert!(told.contains("on memory other is not known") && !told.contains("mixed"), "{told}");
 }
 
 fn entries(cli: &Cli) -> usize {

@@ -268,7 +268,10 @@ pub fn unmatched(result: &CompareResult) -> Vec<String> {
     result
         .unmatched
         .iter()
-        .map(|left| format!("only {} has the configuration {}", left.run, left.configuration))
+        .map(|left| match &left.why {
+            Some(why) => format!("{}#{} is not compared: {why}", left.run, left.configuration),
+            None => format!("only {} has the configuration {}", left.run, left.configuration),
+        })
         .collect()
 }
 

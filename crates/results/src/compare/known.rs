@@ -25,8 +25,12 @@ pub(super) fn pairs_with_history(
         match pair(history, b, threshold, together) {
             Ok(pair) => pairs.push(pair),
             Err(CompareError::History(error)) => {
+                unmatched.push(UnmatchedConfiguration {
+                    run: b.source.label(),
+                    configuration: b.name.to_owned(),
+                    why: Some(error.to_string()),
+                });
                 none.get_or_insert(error);
-                unmatched.push(UnmatchedConfiguration { run: b.source.label(), configuration: b.name.to_owned() });
             }
             Err(error) => return Err(error),
         }
@@ -57,14 +61,18 @@ fn pair(
     let mut counted: Vec<(&str, usize)> = Vec::new();
     let mut places = BTreeSet::new();
     for (name, of_b) in &all {
+        let (Some(first), true) = (of_b.first(), known.have(name)) else { continue };
         let (values, has_changed) = known.values(name);
-        let (Some(first), false) = (of_b.first(), values.is_empty()) else { continue };
         changed.extend(has_changed.then_some(name.as_str()));
-        counted.push((name, values.len()));
         places.extend(values.iter().map(|(place, _)| *place));
         let of_a: Vec<Series> = values.iter().map(|(_, value)| first.known(*value)).collect();
         let both = Both { a: of_a.iter().collect(), b: of_b.iter().collect(), against: Against::Known, of_some: false };
-        figures.push(both.compared(&trials_b, threshold, together));
+        let figure = both.compared(&trials_b, threshold, together);
+        // That neither has it is told in its row.
+        if !values.is_empty() || figure.b.trials > 0 {
+            counted.push((name, values.len()));
+        }
+        figures.push(figure);
     }
     // The runs that a figure is of, the newest first: it has the version that is shown.
     let mut of_a = places.iter().rev().map(|place| known.runs[*place]).map(|(entry, of)| ComparedRun {
@@ -89,10 +97,11 @@ fn pair(
     if !changed.is_empty() {
         notes.push(format!("runs before a change of the figure are left out of A: {}", changed.join(", ")));
     }
-    counted.retain(|(_, runs)| *runs < places.len());
+    let of_a_figure = if places.is_empty() { known.runs.len() } else { places.len() };
+    counted.retain(|(_, runs)| *runs < of_a_figure);
     if !counted.is_empty() {
         let counted: Vec<String> = counted.iter().map(|(name, runs)| format!("{name} {runs}")).collect();
-        notes.push(format!("of the {} runs of A, fewer count for: {}", places.len(), counted.join(", ")));
+        notes.push(format!("of the {of_a_figure} runs of A, fewer count for: {}", counted.join(", ")));
     }
     if !known.also_changed.is_empty() {
         notes.push(format!("since the newest run of A there also changed {}", known.also_changed.join("; ")));

@@ -27,7 +27,7 @@ pub use model::{
     GateOutcome, GateResult, Judgement, LeftOutTrial, UnmatchedConfiguration,
 };
 pub use pairs::{CompareRequest, compare};
-pub use sides::{OneRun, Source};
+pub use sides::{OneRun, Source, different};
 pub use text::text;
 
 /// The default threshold. Smaller differences do not matter.

@@ -25,7 +25,7 @@ pub struct CompareResult {
     pub anyway: bool,
     /// The configurations that were compared, two by two.
     pub pairs: Vec<ComparedPair>,
-    /// Configurations that only one of the runs has.
+    /// Configurations that only one of the runs has, or that no run of the history can be compared with.
     pub unmatched: Vec<UnmatchedConfiguration>,
     /// The change that every gate must be able to detect, as a share: 0.1 for 10 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ pub struct CheckCount {
     pub count: u32,
 }
 
-/// A configuration that only one run has.
+/// A configuration that only one run has, or that no run of the history can be compared with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnmatchedConfiguration {
@@ -126,6 +126,9 @@ pub struct UnmatchedConfiguration {
     pub run: String,
     /// The configuration.
     pub configuration: String,
+    /// Why no run of the history can be compared with it. Absent without a history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// One figure of two configurations.
@@ -167,7 +170,7 @@ pub struct ComparedFigure {
     pub judgement: Judgement,
     /// The same in the figure's own word: `faster`, `larger`, `unchanged`, …
     pub word: String,
-    /// Whether it is missing only because too few operations were attempted.
+    /// Whether it is missing only because too few operations were attempted, or because no run of a history has it.
     #[serde(skip)]
     pub(crate) too_few: bool,
     /// The ratio before it gets an interval.

@@ -319,7 +319,9 @@ pub(super) struct Both<'a> {
 
 impl Both<'_> {
     pub(super) fn compared(&self, trials_a: &[&TrialResult], threshold: f64, together: usize) -> ComparedFigure {
-        let first = self.a[0];
+        // No run of a history may have it.
+        let no_run = self.a.is_empty();
+        let first = if no_run { self.b[0] } else { self.a[0] };
         let Figure { phase, op, measure, .. } = &first.figure;
         let all =
             |series: &[&Series], of: fn(&Series) -> Vec<u32>| series.iter().flat_map(|series| of(series)).collect();
@@ -345,6 +347,7 @@ impl Both<'_> {
         let too_few = self.a.iter().chain(&self.b).map(|series| series.too_few_in().len()).sum::<usize>();
         let never_enough = self.a.iter().chain(&self.b).all(|series| series.always_too_few());
         let word = match judgement {
+            Judgement::Missing if no_run => "no run of A counts".to_owned(),
             Judgement::Missing if never_enough => "too few attempts".to_owned(),
             Judgement::Missing => match (none_in_a.is_empty(), none_in_b.is_empty()) {
                 (true, _) => lacking("B", &none_in_b, &self.b),
@@ -379,7 +382,7 @@ impl Both<'_> {
             word,
             uncertain,
             spread_of_a: (self.against == Against::Known).then(|| spread_of_runs(&self.a)).flatten(),
-            too_few: missing > 0 && too_few == missing,
+            too_few: no_run || missing > 0 && too_few == missing,
             also: trials_a.first().and_then(|trial| lone_name(trial, &first.figure)),
         }
     }

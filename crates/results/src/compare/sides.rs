@@ -125,7 +125,7 @@ impl Source {
             left.extend(
                 here.iter()
                     .filter(|here| all.iter().all(|of| of.name != here.name))
-                    .map(|here| UnmatchedConfiguration { run: of.name.clone(), configuration: here.name.to_owned() }),
+                    .map(|here| UnmatchedConfiguration::of(&of.name, here.name)),
             );
         }
         left
@@ -138,11 +138,14 @@ impl Source {
 }
 
 /// Refuses runs of which two are the same: they would count twice.
-pub(super) fn different(runs: &[OneRun]) -> Result<(), CompareError> {
+///
+/// # Errors
+/// Two are the same; a copy counts as the same.
+pub fn different(runs: &[OneRun]) -> Result<(), CompareError> {
     for (nth, run) in runs.iter().enumerate() {
         if let Some(same) = runs[..nth].iter().find(|other| other.is(run)) {
             return Err(CompareError::Nothing(format!(
-                "{} and {} are the same run; several runs of one side must be different ones",
+                "{} and {} are the same run; one run must not count twice",
                 same.name, run.name
             )));
         }
@@ -162,7 +165,10 @@ fn parts(text: &str) -> (&str, Option<&str>) {
 
 impl OneRun {
     /// Reads a run folder or its `run.json`.
-    pub(super) fn read(path: &str) -> Result<Self, CompareError> {
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: &str) -> Result<Self, CompareError> {
         let run = read_run(Path::new(path))?;
         let file = if Path::new(path).is_dir() { Path::new(path).join(RESULT_FILE) } else { PathBuf::from(path) };
         // Shells complete folders with a slash.
@@ -173,17 +179,6 @@ impl OneRun {
     /// Whether both are the same run; a copy counts as the same.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.run.run == other.run.run
-    }
-
-    /// Why the run is partial, if it is.
-    pub(super) fn unfinished(&self) -> Option<&'static str> {
-        if self.run.run.interrupted {
-            Some("it was interrupted")
-        } else if self.run.run.ended.is_none() {
-            Some("it is still running, or was killed")
-        } else {
-            None
-        }
     }
 }
 
@@ -219,7 +214,7 @@ impl SideConfiguration<'_> {
         let mut out = Vec::new();
         for of in &self.runs {
             let run = if self.runs.len() > 1 { of.run.name.clone() } else { self.source.label() };
-            out.extend(of.run.unfinished().map(|why| format!("{run}: {why}")));
+            out.extend(of.run.run.run.unfinished().map(|why| format!("{run}: {why}")));
             let (_, left_out) = of.whole();
             out.extend(left_out.into_iter().map(|t| format!("{run}#{}, trial {}: {}", self.name, t.trial, t.why)));
         }
@@ -252,7 +247,7 @@ impl<'a> RunOfConfiguration<'a> {
         let last = run.trials.last().is_some_and(|last| last.trial == trial.trial);
         // If the run ended between two phases, only the missing phases show it.
         let planned = run.plan.phases_of(trial.configuration.as_str()).count();
-        (last && self.run.unfinished().is_some() && trial.phases.len() < planned)
+        (last && run.run.unfinished().is_some() && trial.phases.len() < planned)
             .then(|| "phases are missing".to_owned())
     }
 }
@@ -317,10 +312,15 @@ pub(super) fn matched(sides: &[Source]) -> Result<Matched<'_>, CompareError> {
     Ok(found)
 }
 
+impl UnmatchedConfiguration {
+    fn of(run: &str, configuration: &str) -> Self {
+        Self { run: run.to_owned(), configuration: configuration.to_owned(), why: None }
+    }
+}
+
 impl Matched<'_> {
     fn leave(&mut self, configuration: &SideConfiguration<'_>) {
-        let left =
-            UnmatchedConfiguration { run: configuration.source.label(), configuration: configuration.name.to_owned() };
+        let left = UnmatchedConfiguration::of(&configuration.source.label(), configuration.name);
         if !self.unmatched.contains(&left) {
             self.unmatched.push(left);
         }

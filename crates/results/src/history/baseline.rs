@@ -1,5 +1,6 @@
 //! The last runs of a history, which a new run is compared with.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::changes::{Change, FalseAlarms, changes};
@@ -8,6 +9,7 @@ use super::lines::{Point, figures};
 use super::model::{HistoryConfiguration, HistoryEntry};
 use super::report::also_changed;
 use crate::RunResult;
+use crate::human::plural;
 
 /// The runs of a history that a new run is compared with, unless another number is given.
 pub const DEFAULT_LAST: u16 = 20;
@@ -32,12 +34,12 @@ impl HistoryBaseline {
     /// As [`read`], and if the branch has no runs.
     pub fn open(folder: &Path, branch: &str, last: usize) -> Result<Self, HistoryError> {
         let mut entries = read(folder)?;
-        let all = branches(&entries).join(", ");
-        entries.retain(|entry| branch.is_empty() || entry.branch.as_deref() == Some(branch));
-        match entries.is_empty() {
-            true => Err(HistoryError::Nothing(format!("the history has no runs of branch `{branch}`; it has: {all}"))),
-            false => Ok(Self::of(branch, entries, last)),
+        let wanted = |entry: &HistoryEntry| branch.is_empty() || entry.branch.as_deref() == Some(branch);
+        if !entries.iter().any(wanted) {
+            return Err(no_runs_of(branch, &entries));
         }
+        entries.retain(wanted);
+        Ok(Self::of(branch, entries, last))
     }
 
     pub(crate) fn of(branch: &str, entries: Vec<HistoryEntry>, last: usize) -> Self {
@@ -66,24 +68,11 @@ impl HistoryBaseline {
         of.sort_by(|a, b| a.began.cmp(&b.began));
         let began = of.first().map(|of| of.began.clone()).unwrap_or_default();
         let Some(newest) = of.pop() else { return none("no run is given".to_owned()) };
-        let named = |entry: &HistoryEntry| entry.configurations.iter().position(|of| of.configuration == configuration);
-        let Some(at) = named(&newest) else { return none("it has no complete trial".to_owned()) };
-        let own = &newest.configurations[at];
-        // The first that differs, of those that a line is of.
-        let differs = |entry: &HistoryEntry, other: &HistoryConfiguration| {
-            let host = |host: &Option<String>| host.clone().unwrap_or_else(|| "this machine".to_owned());
-            [
-                ("machine", entry.machine.clone(), newest.machine.clone()),
-                ("host of the store", host(&other.host), host(&own.host)),
-                ("number of the work (study, seed, scale, options)", other.work.clone(), own.work.clone()),
-            ]
-            .into_iter()
-            .find(|(_, a, b)| a != b)
-            .map(|(what, a, b)| format!("the {what} differs: {a}, and {b} here"))
-        };
+        let Some(own) = newest.configuration(configuration) else { return none("it has no complete trial".to_owned()) };
         for entry in &of {
-            let other = named(entry).map(|at| &entry.configurations[at]);
-            if let Some(why) = other.map_or(Some("only some of its runs have it".to_owned()), |of| differs(entry, of)) {
+            let differs = |other| difference((entry, other), (&newest, own));
+            let other = entry.configuration(configuration);
+            if let Some(why) = other.map_or(Some("only some of its runs have it".to_owned()), differs) {
                 return none(why);
             }
         }
@@ -91,8 +80,8 @@ impl HistoryBaseline {
         let mut found = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.began < began) {
             "none has a configuration of that name".clone_into(&mut why);
-            let Some(other) = named(entry).map(|at| &entry.configurations[at]) else { continue };
-            match differs(entry, other) {
+            let Some(other) = entry.configuration(configuration) else { continue };
+            match difference((entry, other), (&newest, own)) {
                 Some(differs) => why = differs,
                 None => found.push((entry, other)),
             }
@@ -108,19 +97,43 @@ impl HistoryBaseline {
     }
 }
 
-/// The branches of entries, in the order of names.
-pub(super) fn branches(entries: &[HistoryEntry]) -> Vec<&str> {
-    let mut branches: Vec<&str> = entries.iter().filter_map(|entry| entry.branch.as_deref()).collect();
-    branches.sort_unstable();
-    branches.dedup();
-    branches
+/// The error about a branch that has no runs: it names those that have some.
+pub(super) fn no_runs_of(branch: &str, entries: &[HistoryEntry]) -> HistoryError {
+    let branches: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.branch.as_deref()).collect();
+    let without = entries.iter().filter(|entry| entry.branch.is_none()).count() as u64;
+    let without = (without > 0).then(|| format!("{} without a branch", plural(without, "run")));
+    let all: Vec<String> = branches.into_iter().map(str::to_owned).chain(without).collect();
+    HistoryError::Nothing(format!("the history has no runs of branch `{branch}`; it has: {}", all.join(", ")))
+}
+
+impl HistoryEntry {
+    /// Its configuration of this name.
+    pub(super) fn configuration(&self, name: &str) -> Option<&HistoryConfiguration> {
+        self.configurations.iter().find(|of| of.configuration == name)
+    }
+}
+
+/// A configuration of a run.
+pub(super) type OfRun<'a> = (&'a HistoryEntry, &'a HistoryConfiguration);
+
+/// The first that differs, of those that a line is of. `None` if both can be compared.
+pub(super) fn difference((entry, a): OfRun<'_>, (newest, b): OfRun<'_>) -> Option<String> {
+    let host = |host: &Option<String>| host.clone().unwrap_or_else(|| "this machine".to_owned());
+    [
+        ("machine", entry.machine.clone(), newest.machine.clone()),
+        ("host of the store", host(&a.host), host(&b.host)),
+        ("number of the work (study, seed, scale, options)", a.work.clone(), b.work.clone()),
+    ]
+    .into_iter()
+    .find(|(_, a, b)| a != b)
+    .map(|(what, a, b)| format!("the {what} differs: {a}, and {b} here"))
 }
 
 /// Runs of a history that can be compared with a configuration.
 #[derive(Debug)]
 pub(crate) struct KnownRuns<'a> {
     /// All of its line, oldest first.
-    pub(crate) runs: Vec<(&'a HistoryEntry, &'a HistoryConfiguration)>,
+    pub(crate) runs: Vec<OfRun<'a>>,
     last: usize,
     /// The figures that stand for the phases.
     pub(crate) main: Vec<String>,
@@ -129,6 +142,11 @@ pub(crate) struct KnownRuns<'a> {
 }
 
 impl KnownRuns<'_> {
+    /// Whether one of them keeps this figure, with or without a value that counts.
+    pub(crate) fn have(&self, figure: &str) -> bool {
+        self.runs.iter().any(|(_, of)| of.figures.contains_key(figure))
+    }
+
     /// The values of a figure in the last runs that have one that counts, each with the place of its run among all, and
     /// whether earlier ones were left out because the figure changed there: those say nothing about the level of today.
     pub(crate) fn values(&self, figure: &str) -> (Vec<(usize, f64)>, bool) {

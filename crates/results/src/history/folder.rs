@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{HISTORY_FORMAT, HistoryEntry};
@@ -28,12 +29,12 @@ pub enum HistoryError {
 }
 
 /// An entry that was added, or was there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Added {
     /// Its file.
     pub file: PathBuf,
-    /// Whether the history had it before.
-    pub was_there: bool,
+    /// The entry of this run that the history had before, and keeps.
+    pub there: Option<HistoryEntry>,
 }
 
 /// Adds an entry to the history in a folder. An entry that is there already stays as it is.
@@ -42,19 +43,20 @@ pub struct Added {
 /// name in every branch, and no two runs share one.
 ///
 /// # Errors
-/// [`HistoryError::Write`]. Nothing is half-written then.
+/// [`HistoryError::Write`], and nothing is half-written then; or the entry that is there cannot be read.
 pub fn add(folder: &Path, entry: &HistoryEntry) -> Result<Added, HistoryError> {
     let began: String = entry.began.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let month = folder.join(began.get(..7).unwrap_or("0000-00"));
     let same = serde_json::json!([entry.run, entry.began, entry.machine, entry.configurations]).to_string();
     let file = month.join(format!("{began}-{:08x}.json", xxh3_64(same.as_bytes()) as u32));
     if file.exists() {
-        return Ok(Added { file, was_there: true });
+        let there = Some(entry_of(&file)?);
+        return Ok(Added { file, there });
     }
     let text = serde_json::to_string(entry).map_err(std::io::Error::other);
     let put = text.and_then(|text| write_new(&file, (text + "\n").as_bytes()));
     put.map_err(|source| HistoryError::Write { path: file.clone(), source })?;
-    Ok(Added { file, was_there: false })
+    Ok(Added { file, there: None })
 }
 
 /// The entries of a history, oldest first. Files that do not end in `.json` are none.
@@ -65,8 +67,7 @@ pub fn read(folder: &Path) -> Result<Vec<HistoryEntry>, HistoryError> {
     let mut entries = Vec::new();
     for month in listed(folder)?.into_iter().filter(|path| path.is_dir()) {
         for file in listed(&month)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")) {
-            let bytes = std::fs::read(&file).map_err(|error| unreadable(&file, &error))?;
-            entries.push(parsed(&bytes, &file)?);
+            entries.push(entry_of(&file)?);
         }
     }
     if entries.is_empty() {
@@ -96,16 +97,27 @@ fn unreadable(path: &Path, error: &std::io::Error) -> FolderError {
     FolderError::Corrupt { path: path.to_owned(), what: format!("cannot be read: {error}") }
 }
 
+fn entry_of(file: &Path) -> Result<HistoryEntry, FolderError> {
+    parsed(&std::fs::read(file).map_err(|error| unreadable(file, &error))?, file)
+}
+
 fn parsed(bytes: &[u8], file: &Path) -> Result<HistoryEntry, FolderError> {
+    /// What entries of all versions have.
+    #[derive(Deserialize)]
+    struct AnyEntry {
+        format: String,
+    }
     let corrupt = |what: String| FolderError::Corrupt { path: file.to_owned(), what };
-    let remedy = "restore it, or remove it if the run does not matter";
-    let entry: HistoryEntry =
-        serde_json::from_slice(bytes).map_err(|e| corrupt(format!("is no entry of a history: {e}; {remedy}")))?;
-    if entry.format != HISTORY_FORMAT {
-        let format = &entry.format;
+    let damaged = |error: serde_json::Error| {
+        let remedy = "restore it, or remove it if the run does not matter";
+        corrupt(format!("is no entry of a history: {error}; {remedy}"))
+    };
+    // The rest of an entry of another version need not be as here.
+    let AnyEntry { format } = serde_json::from_slice(bytes).map_err(damaged)?;
+    if format != HISTORY_FORMAT {
         return Err(corrupt(format!(
             "has format `{format}`, not `{HISTORY_FORMAT}`: another version of Storebench wrote it"
         )));
     }
-    Ok(entry)
+    serde_json::from_slice(bytes).map_err(damaged)
 }

@@ -15,7 +15,7 @@ mod text;
 pub use baseline::{DEFAULT_LAST, HistoryBaseline};
 pub use folder::{Added, HistoryError, add, read};
 pub use model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, Invalid};
-pub use needed::{FigureRuns, RunsNeeded, runs_needed};
+pub use needed::{FigureRuns, RunsLeftOut, RunsNeeded, runs_needed};
 pub use report::{
     DEFAULT_FALSE_ALARM_EVERY, DEFAULT_RECENT, HISTORY_REPORT_FORMAT, HistoryChange, HistoryLine, HistoryReport,
     HistoryRequest, HistoryRun, HistoryTakenBack, HistoryValue, history_report,

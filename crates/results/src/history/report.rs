@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::baseline::branches;
+use super::baseline::no_runs_of;
 use super::changes::{Change, Changes, FalseAlarms, LEAST_AFTER, LEAST_BEFORE, changes, clipped, detectable};
 use super::folder::HistoryError;
 use super::lines::{Line, Point, is_named, lines};
@@ -51,6 +51,9 @@ pub struct HistoryReport {
     pub to: String,
     /// Runs of other branches, which were not looked at.
     pub other_branches: u32,
+    /// Runs that name no branch, which were not looked at, if runs of a branch were.
+    #[serde(default)]
+    pub without_branch: u32,
     /// In how many runs without a change one false alarm is allowed, over all lines together.
     pub false_alarm_every: u32,
     /// A slowdown fails the check if one of so many last runs found it.
@@ -188,10 +191,9 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
     let entries: Vec<&HistoryEntry> =
         request.entries.iter().filter(|entry| entry.branch.as_deref() == branch).collect();
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        let branch = branch.unwrap_or_default();
-        let all = branches(request.entries).join(", ");
-        return nothing(format!("the history has no runs of branch `{branch}`; it has: {all}"));
+        return Err(no_runs_of(branch.unwrap_or_default(), request.entries));
     };
+    let without_branch = request.entries.iter().filter(|entry| branch.is_some() && entry.branch.is_none()).count();
     let found = lines(&entries, request.figures);
     for wanted in request.figures {
         if !found.iter().any(|line| is_named(line.of.figure, wanted)) {
@@ -212,7 +214,8 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
         runs: entries.len() as u32,
         from: first.began.clone(),
         to: last.began.clone(),
-        other_branches: (request.entries.len() - entries.len()) as u32,
+        other_branches: (request.entries.len() - entries.len() - without_branch) as u32,
+        without_branch: without_branch as u32,
         false_alarm_every: request.false_alarm_every,
         recent: request.recent,
         lines: found.iter().map(|line| HistoryLine::of(line, last, rate)).collect(),

@@ -186,6 +186,77 @@ fn figures_and_branches_that_are_not_there_are_named() {
 }
 
 #[test]
+fn runs_without_a_branch_are_told_apart_from_those_of_other_branches() {
+    let mut entries = nights(5, 5, 1.0);
+    entries[0].branch = None;
+    entries[1].branch = None;
+    entries[2].branch = Some("topic".to_owned());
+    let report = report_of(&entries, &[]).unwrap();
+    assert_eq!((report.runs, report.other_branches, report.without_branch), (2, 1, 2));
+    let notes = history_notes(&report).join("\n");
+    assert!(notes.contains("Runs of other branches, not looked at: 1."), "{notes}");
+    assert!(notes.contains("Runs without a branch, not looked at: 2."), "{notes}");
+    let folder = tempfile::tempdir().unwrap();
+    entries[..2].iter().for_each(|entry| assert!(add(folder.path(), entry).unwrap().there.is_none()));
+    let error = HistoryBaseline::open(folder.path(), "main", 20).unwrap_err().to_string();
+    assert_eq!(error, "the history has no runs of branch `main`; it has: 2 runs without a branch");
+    let request =
+        HistoryRequest { entries: &entries, branch: Some("x"), figures: &[], false_alarm_every: 200, recent: 10 };
+    let error = history_report(&request).unwrap_err().to_string();
+    assert_eq!(error, "the history has no runs of branch `x`; it has: main, topic, 2 runs without a branch");
+}
+
+/// Only hashes may be cut: the end of other names is what tells them apart.
+#[test]
+fn commits_that_are_no_hashes_are_shown_whole() {
+    let mut entries = nights(40, 34, 0.85);
+    for (nth, entry) in entries.iter_mut().enumerate() {
+        entry.commit = Some(format!("v2026.02.{nth}"));
+    }
+    let report = report_of(&entries, &["mixed.throughput"]).unwrap();
+    let change = &report.lines[0].changes[0];
+    let told = report.lines[0].told(change);
+    assert!(told.contains("v2026.02.33 (") && change.in_short().ends_with(", v2026.02.33 – v2026.02.34"), "{told}");
+    for (nth, entry) in entries.iter_mut().enumerate() {
+        entry.commit = Some(format!("{nth:064X}"));
+    }
+    let report = report_of(&entries, &["mixed.throughput"]).unwrap();
+    let short = report.lines[0].changes[0].in_short();
+    assert!(short.ends_with(", 0000000000 – 0000000000"), "{short}");
+}
+
+#[test]
+fn markdown_tells_what_was_taken_back_and_escapes_names() {
+    let mut report = report_of(&nights(60, 52, 0.85), &["mixed.throughput"]).unwrap();
+    let line = &mut report.lines[0];
+    let run = line.values[20].of.clone();
+    line.taken_back.push(HistoryTakenBack { first_after: run.clone(), found: run.clone(), taken_back: run });
+    line.configuration = "a|b_c<i>".to_owned();
+    let markdown = history_markdown(&report);
+    for told in history_changes(&report) {
+        assert!(markdown.contains(&format!("- {}\n", crate::table::escaped(&told))), "{told}\n{markdown}");
+    }
+    assert!(markdown.contains("did not last, and was taken back"), "{markdown}");
+    assert!(markdown.contains("\n| a\\|b\\_c&lt;i> | mixed.throughput | 60 | "), "{markdown}");
+}
+
+#[test]
+fn a_figure_that_became_worse_twice_is_one_figure() {
+    let mut report = report_of(&nights(60, 52, 0.85), &["mixed.throughput"]).unwrap();
+    let again = report.lines[0].changes[0].clone();
+    report.lines[0].changes.push(again);
+    let answer = history_answer(&report);
+    assert!(
+        answer.starts_with("One figure became worse 2 times, the first time: sqlite mixed.throughput "),
+        "{answer}"
+    );
+    let other = report.lines[0].clone();
+    report.lines.push(other);
+    let answer = history_answer(&report);
+    assert!(answer.starts_with("2 figures became worse, the first of them: sqlite mixed.throughput "), "{answer}");
+}
+
+#[test]
 fn a_folder_keeps_each_run_once_and_says_what_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let entries = nights(3, 3, 1.0);
@@ -193,10 +264,10 @@ fn a_folder_keeps_each_run_once_and_says_what_is_damaged() {
     assert!(read(folder.path()).unwrap_err().to_string().contains("history add"));
     for entry in entries.iter().rev() {
         let added = add(folder.path(), entry).unwrap();
-        assert!(!added.was_there && added.file.starts_with(folder.path().join("2026-01")), "{added:?}");
+        assert!(added.there.is_none() && added.file.starts_with(folder.path().join("2026-01")), "{added:?}");
         // Also if another branch of the repository added it.
         let again = HistoryEntry { branch: Some("topic".to_owned()), ..entry.clone() };
-        assert!(add(folder.path(), &again).unwrap().was_there);
+        assert_eq!(add(folder.path(), &again).unwrap().there.as_ref(), Some(entry));
     }
     // A time that is none leads to no other folder.
     let elsewhere = HistoryEntry { began: "../../../x".to_owned(), ..entries[0].clone() };
@@ -209,8 +280,12 @@ fn a_folder_keeps_each_run_once_and_says_what_is_damaged() {
     std::fs::write(&file, "{\"format\": \"storebench-history/9\", ").unwrap();
     let error = read(folder.path()).unwrap_err().to_string();
     assert!(error.starts_with(&file.display().to_string()) && error.contains("restore it"), "{error}");
-    let newer = HistoryEntry { format: "storebench-history/9".to_owned(), ..entries[0].clone() };
-    std::fs::write(&file, serde_json::to_vec(&newer).unwrap()).unwrap();
-    let error = read(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("another version of Storebench"), "{error}");
+    // An entry of a later version is not damaged, whatever else it holds.
+    for other in
+        [r#"{"format": "storebench-history/9"}"#, r#"{"format": "storebench-history/9", "configurations": {}}"#]
+    {
+        std::fs::write(&file, other).unwrap();
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("another version of Storebench") && !error.contains("remove"), "{error}");
+    }
 }

@@ -8,11 +8,11 @@ use crate::lines::paragraph;
 use crate::stats::Estimate;
 use crate::summary::Layout;
 use crate::table::ColumnKind::{Count, Text};
-use crate::table::Table;
+use crate::table::{Table, escaped};
 
 /// Runs that a row of bars shows.
 const SHOWN: usize = 40;
-/// Characters of a commit that are shown.
+/// Characters of a hash that are shown.
 const COMMIT: usize = 10;
 
 /// The history as text: the answer, what changed, and the lines.
@@ -36,15 +36,13 @@ pub fn history_text(report: &HistoryReport, layout: Layout) -> String {
 
 /// The same as Markdown.
 pub fn history_markdown(report: &HistoryReport) -> String {
-    let mut out = format!("**{}**\n\n", crate::table::escaped(&history_answer(report)));
-    for line in &report.lines {
-        for change in &line.changes {
-            let _ = writeln!(out, "- {}", crate::table::escaped(&line.told(change)));
-        }
-    }
-    let _ = write!(out, "\n{}\n", history_table(report).markdown(str::to_owned));
+    let mut out = format!("**{}**\n\n", escaped(&history_answer(report)));
+    history_changes(report).iter().for_each(|text| {
+        let _ = writeln!(out, "- {}", escaped(text));
+    });
+    let _ = write!(out, "\n{}\n", history_table(report).markdown(escaped));
     history_notes(report).iter().for_each(|note| {
-        let _ = writeln!(out, "<sub>{}</sub>", crate::table::escaped(note));
+        let _ = writeln!(out, "<sub>{}</sub>", escaped(note));
     });
     out
 }
@@ -70,14 +68,18 @@ pub fn history_changes(report: &HistoryReport) -> Vec<String> {
 /// What the history answers: what became worse, or that nothing did and what would have been found.
 pub fn history_answer(report: &HistoryReport) -> String {
     let alarms = |line| HistoryLine::alarms(line, report.recent).map(move |change| line.told(change));
-    let worse: Vec<String> = report.lines.iter().flat_map(alarms).collect();
+    let worse: Vec<Vec<String>> = report.lines.iter().map(|line| alarms(line).collect()).collect();
+    let worse: Vec<&[String]> = worse.iter().map(Vec::as_slice).filter(|changes| !changes.is_empty()).collect();
     let rest = not_judged(report);
     match worse.as_slice() {
-        [one] => return format!("One figure became worse: {one}.{rest}"),
-        [first, others @ ..] => {
+        [[one]] => return format!("One figure became worse: {one}.{rest}"),
+        [[first, again @ ..]] => {
+            return format!("One figure became worse {} times, the first time: {first}.{rest}", again.len() + 1);
+        }
+        [[first, ..], others @ ..] => {
             return format!("{} figures became worse, the first of them: {first}.{rest}", others.len() + 1);
         }
-        [] => {}
+        _ => {}
     }
     let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current).collect();
     if current.iter().all(|line| !line.newest_counts) {
@@ -191,8 +193,10 @@ fn place(run: &HistoryRun) -> String {
     }
 }
 
+/// The beginning of a hash (SHA-1 or SHA-256). What else names a commit may differ at its end only.
 fn cut_commit(commit: &str) -> &str {
-    commit.get(..COMMIT).unwrap_or(commit)
+    let is_hash = [40, 64].contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &commit[..COMMIT] } else { commit }
 }
 
 /// `+5.0 %`, `−4.8 %`.
@@ -266,6 +270,9 @@ pub fn history_notes(report: &HistoryReport) -> Vec<String> {
     }
     if report.other_branches > 0 {
         notes.push(format!("Runs of other branches, not looked at: {}.", report.other_branches));
+    }
+    if report.without_branch > 0 {
+        notes.push(format!("Runs without a branch, not looked at: {}.", report.without_branch));
     }
     for line in report.lines.iter().filter(|line| !line.current) {
         let Some(last) = line.values.last() else { continue };

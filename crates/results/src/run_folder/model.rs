@@ -76,6 +76,17 @@ impl RunResult {
 }
 
 impl RunInfo {
+    /// Why the run is partial, if it is.
+    pub fn unfinished(&self) -> Option<&'static str> {
+        if self.interrupted {
+            Some("it was interrupted")
+        } else if self.ended.is_none() {
+            Some("it is still running, or was killed")
+        } else {
+            None
+        }
+    }
+
     /// Whether it ended at most so long ago.
     pub fn ended_within(&self, time: std::time::Duration) -> bool {
         let ended = self.ended.as_deref().and_then(|text| text.parse::<jiff::Timestamp>().ok());

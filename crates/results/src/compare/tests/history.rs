@@ -1,7 +1,7 @@
 //! A history as the baseline: its runs are the unit, and their spread is that of a new run.
 
 use super::*;
-use crate::history::{HistoryBaseline, HistoryEntry};
+use crate::history::{HistoryBaseline, HistoryEntry, Invalid};
 use crate::stats::simulated::noise;
 
 fn night(nth: usize, speed: f64) -> RunResult {
@@ -134,4 +134,62 @@ fn the_runs_of_a_are_those_that_a_figure_is_of() {
         notes.contains("of the 21 runs of A, fewer count for: ") && notes.contains("steady.throughput 20"),
         "{notes}"
     );
+}
+
+/// A figure that no run of the history has is not known to be fine.
+#[test]
+fn a_figure_of_which_no_run_of_the_history_counts_passes_no_gate() {
+    let mut entries = history(&speeds(20)).into_entries();
+    for entry in &mut entries {
+        let invalid = Invalid { check: "client-bound".to_owned(), phase: Some("steady".to_owned()) };
+        entry.configurations[0].invalid.push(invalid);
+    }
+    let known = HistoryBaseline::of("main", entries.clone(), 20);
+    let result = beside(&known, &[new(0.5)], "throughput < -70%").unwrap();
+    let undecided: Vec<_> = result.gates.iter().filter(|gate| gate.outcome == GateOutcome::Undecided).collect();
+    assert!(result.gates.len() == undecided.len() + 1 && result.gates[0].figure == "load.throughput", "{result:?}");
+    assert!(undecided.iter().all(|gate| gate.why.as_deref() == Some("no run of A counts")), "{undecided:?}");
+    assert_eq!((undecided[0].figure.as_str(), result.exit_code()), ("steady.throughput", 5));
+    let fewer = |result: &CompareResult| {
+        let notes = &result.pairs[0].notes;
+        notes.iter().find(|note| note.contains("fewer count for: ")).unwrap_or_else(|| panic!("{notes:?}")).clone()
+    };
+    let note = fewer(&result);
+    assert!(note.starts_with("of the 20 runs of A, fewer count for: steady.throughput 0, "), "{note}");
+    assert!(!note.contains("load.") && !note.contains("p99.99"), "{note}");
+    let shown = text(&result, true, Layout::plain());
+    assert!(shown.contains("cannot be compared in") && shown.contains("no run of A counts"), "{shown}");
+    assert!(!shown.contains('∞'), "{shown}");
+    let alone = beside(&known, &[new(1.0)], "steady.response.p99 > +5%").unwrap();
+    assert_eq!((alone.gates.len(), alone.exit_code()), (1, 5));
+    // What a history never keeps is still no figure.
+    assert!(beside(&known, &[new(1.0)], "steady.response.p99.99 > +5%").is_err());
+    // Nor is anything known if no figure counts.
+    for entry in &mut entries {
+        entry.configurations[0].invalid[0].phase = None;
+    }
+    let known = HistoryBaseline::of("main", entries, 20);
+    let result = beside(&known, &[new(1.0)], "throughput < -70%").unwrap();
+    assert!(result.gates.iter().all(|gate| gate.outcome == GateOutcome::Undecided), "{:?}", result.gates);
+    let note = fewer(&result);
+    assert!(note.starts_with("of the 20 runs of A, fewer count for: load.throughput 0, "), "{note}");
+}
+
+#[test]
+fn a_configuration_that_the_history_cannot_be_compared_with_is_named_with_the_reason() {
+    let of = |nth: usize| {
+        let began = format!("2026-01-{:02}T02:00:00Z", nth + 1);
+        fixture::concluded(run(&began, &[("sqlite", &[1.0]), ("redb", &[1.0])]))
+    };
+    let entry = |nth| {
+        let mut entry = HistoryEntry::of(&of(nth), None, Some("main".to_owned()));
+        entry.configurations[1].work = "other".to_owned();
+        entry
+    };
+    let history = HistoryBaseline::of("main", (0..8).map(entry).collect(), 20);
+    let result = beside(&history, &[source("new", of(29))], "steady.throughput < -50%").unwrap();
+    assert_eq!(result.pairs.len(), 1);
+    let shown = text(&result, false, Layout::plain()).replace('\n', " ");
+    let reason = "new#redb is not compared: history:main has no run to compare redb with: the number of the work";
+    assert!(shown.contains(reason) && !shown.contains("only new has"), "{shown}");
 }
