@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_report::history_page;
 use storebench_results::history::{
-    Added, DEFAULT_RECENT, HistoryEntry, HistoryReport, HistoryRequest, add, history_annotations, history_answer,
-    history_junit, history_markdown, history_report, history_text, read,
+    Added, DEFAULT_RECENT, HistoryEntry, HistoryLine, HistoryReport, HistoryRequest, add, history_annotations,
+    history_answer, history_junit, history_markdown, history_report, history_text, read,
 };
 use storebench_results::human::plural;
 use storebench_results::{exit, read_run};
@@ -164,15 +164,21 @@ fn check(args: &HistoryCheckArgs) -> Result<u8, Failure> {
         exit::FINE => Ok(exit::FINE),
         code @ exit::UNDECIDED => {
             let message = match report.runs_missing() {
-                0 => "not decided: the newest run has no value of some figure that counts".to_owned(),
+                0 => "not decided: some figure has no value that counts in its newest run".to_owned(),
                 missing => format!("not decided: {} more needed", plural(missing.into(), "run")),
             };
             Err(Failure { code, message: message + "; --undecided pass lets such a check pass" })
         }
         code => {
-            let worse = report.lines.iter().filter(|line| line.alarms(args.recent).next().is_some());
-            let names: Vec<String> = worse.map(|line| line.name()).collect();
-            Err(Failure { code, message: format!("became worse: {}", names.join(", ")) })
+            let names = |of: &dyn Fn(&&HistoryLine) -> bool| {
+                report.lines.iter().filter(of).map(HistoryLine::name).collect::<Vec<_>>().join(", ")
+            };
+            let lost = names(&|line| line.is_lost());
+            let worse = names(&|line| line.alarms(args.recent).next().is_some());
+            let told = [("without a value", lost), ("became worse", worse)];
+            let told = told.into_iter().filter(|(_, names)| !names.is_empty());
+            let told: Vec<String> = told.map(|(what, names)| format!("{what}: {names}")).collect();
+            Err(Failure { code, message: told.join("; ") })
         }
     }
 }

@@ -96,6 +96,31 @@ fn a_slowdown_fails_the_check_with_its_commit() {
     assert_eq!(cli.run("history check --markdown").code(1).out, summary);
 }
 
+/// It is worse, or nobody can tell, so no flag lets it pass.
+#[test]
+fn a_figure_that_has_no_value_any_more_fails_the_check() {
+    let cli = Cli::new();
+    nights(&cli, 40);
+    for nth in 30..33 {
+        let name = format!("night-{nth}.json");
+        let mut run: Value = serde_json::from_str(&std::fs::read_to_string(cli.path(&name)).unwrap()).unwrap();
+        run["configurations"][0]["figures"]["mixed.throughput"]["none_in"] = serde_json::json!([1]);
+        cli.write(&name, &run.to_string());
+    }
+    add(&cli, 0..32);
+    cli.run("history check").code(5);
+    cli.run("history check --undecided pass").code(0);
+    add(&cli, 32..33);
+    let lost = cli.run("history check --undecided pass --junit lines.xml").code(1);
+    let told = "memory mixed.throughput had no value in the last 3 runs";
+    assert!(lost.words().starts_with(&format!("One figure has no value any more: {told}")), "{}", lost.out);
+    assert!(lost.err.starts_with("error: without a value: memory mixed.throughput"), "{}", lost.err);
+    let junit = std::fs::read_to_string(cli.path("lines.xml")).unwrap();
+    assert!(junit.contains("failures=\"1\" skipped=\"0\"") && junit.contains(told), "{junit}");
+    add(&cli, 33..34);
+    cli.run("history check").code(0);
+}
+
 #[test]
 fn json_is_as_its_schema_says() {
     let cli = Cli::new();

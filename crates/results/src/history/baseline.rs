@@ -87,10 +87,11 @@ impl HistoryBaseline {
             }
         }
         let Some((last, known)) = found.last().copied() else { return none(why) };
+        let all: Vec<&HistoryConfiguration> = found.iter().map(|(_, of)| *of).chain([own]).collect();
         let point = |entry, of| Point { entry, version: of, value: 1.0, ends: [None; 2] };
         Ok(KnownRuns {
             also_changed: also_changed(&point(last, known.version.as_str()), &point(&newest, own.version.as_str())),
-            main: figures(own, &[]).into_iter().map(|(name, _)| name.to_owned()).collect(),
+            main: figures(&all, &[]).into_iter().map(|(name, _)| name.to_owned()).collect(),
             runs: found,
             last: self.last,
         })

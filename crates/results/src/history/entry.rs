@@ -1,10 +1,12 @@
 //! From a run to its entry in a history.
 
+use indexmap::IndexSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{HISTORY_FORMAT, HistoryConfiguration, HistoryEntry, HistorySystem, Invalid};
 use crate::configurations::configurations_of;
 use crate::environment::{Environment, host_of};
+use crate::figures::in_documents;
 use crate::human::plural;
 use crate::validity::Severity;
 use crate::{ConfigurationResult, RunResult, TrialResult};
@@ -25,7 +27,7 @@ impl HistoryEntry {
         let names: Vec<_> = configurations_of(&run.plan, &run.trials);
         let of = |configuration: &ConfigurationResult| {
             let trials = &names.iter().find(|of| of.name == configuration.configuration)?.trials;
-            Some(HistoryConfiguration::of(run, configuration, trials.first()?))
+            HistoryConfiguration::of(run, configuration, trials)
         };
         Self {
             format: HISTORY_FORMAT.to_owned(),
@@ -51,26 +53,32 @@ impl HistoryEntry {
 }
 
 impl HistoryConfiguration {
-    fn of(run: &RunResult, of: &ConfigurationResult, trial: &TrialResult) -> Self {
+    fn of(run: &RunResult, of: &ConfigurationResult, trials: &[&TrialResult]) -> Option<Self> {
+        let trial = trials.first()?;
         let kept = |name: &str| !NOT_KEPT.iter().any(|end| name.ends_with(end));
-        let figure = |of: &crate::FigureOverTrials| match of.none_in.is_empty() && !of.at_least {
-            true => [Some(of.figure.value), of.figure.low, of.figure.high],
-            false => [None; 3],
+        let figure = |of: &crate::FigureOverTrials| match (of.none_in.is_empty(), of.at_least) {
+            (true, false) => [Some(of.figure.value), of.figure.low, of.figure.high],
+            (true, true) => [None, Some(of.figure.value), None],
+            (false, _) => [None; 3],
         };
+        let phases = trials.iter().flat_map(|trial| &trial.phases);
+        let in_documents: IndexSet<&String> =
+            phases.filter(|phase| in_documents([*phase])).map(|phase| &phase.name).collect();
         let elsewhere = !trial.embedded && trial.here != Some(true);
-        Self {
+        Some(Self {
             configuration: of.configuration.clone(),
             version: trial.version.clone(),
             host: host_of(&trial.url).filter(|_| elsewhere).map(str::to_owned),
             work: work(run, trial),
             invalid: invalid(run, of),
+            in_documents: in_documents.into_iter().cloned().collect(),
             figures: of
                 .figures
                 .iter()
                 .filter(|(name, _)| kept(name))
                 .map(|(name, of)| (name.clone(), figure(of)))
                 .collect(),
-        }
+        })
     }
 }
 

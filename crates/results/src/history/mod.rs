@@ -4,6 +4,8 @@ mod baseline;
 mod changes;
 mod entry;
 mod folder;
+#[cfg(test)]
+mod line_tests;
 mod lines;
 mod model;
 mod needed;

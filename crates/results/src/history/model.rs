@@ -66,9 +66,13 @@ pub struct HistoryConfiguration {
     /// Why figures of it do not count. Empty if all of them do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<Invalid>,
+    /// The phases that documents each second describe, rather than operations each second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_documents: Vec<String>,
     /// Its figures by name (`PHASE.OP.MEASURE`), without percentiles beyond p99.9: the value, and the lower and upper end
     /// of its 95 % interval over the run's trials, which are null without one. The value is null if a trial has none:
-    /// nothing succeeded, too few operations for a percentile, or only a lower bound.
+    /// nothing succeeded, or too few operations for a percentile. Of a value that is a lower bound only the lower end is
+    /// kept.
     pub figures: IndexMap<String, [Option<f64>; 3]>,
 }
 

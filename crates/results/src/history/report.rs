@@ -1,5 +1,8 @@
 //! What a history shows: its lines, where they changed, and what would have been found.
 
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::baseline::no_runs_of;
@@ -81,15 +84,19 @@ pub struct HistoryLine {
     pub host: Option<String>,
     /// The number of the work: runs in which it differs are other lines.
     pub work: String,
-    /// Whether the newest run belongs to it. Other lines ended: their machine, their study or their configuration is no
-    /// longer measured.
+    /// Whether it goes on. Other lines ended: since their newest run, one study ran 10 times on one machine, or `recent`
+    /// times if that is more.
     pub current: bool,
-    /// Whether the newest run has a value of it that counts.
+    /// Whether its newest run has a value that counts.
     pub newest_counts: bool,
     /// Runs with the figure, oldest first.
     pub values: Vec<HistoryValue>,
     /// Runs without it: nothing succeeded, too few operations for a percentile, or only a lower bound.
     pub without: u32,
+    /// Those of them since the last run with a value that counts or a lower bound. With 3 of them, a figure that had a value
+    /// fails the check.
+    #[serde(default)]
+    pub without_since: u32,
     /// Runs in which a check found it invalid.
     pub invalid: u32,
     /// The mean since the last change.
@@ -197,16 +204,23 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
     let found = lines(&entries, request.figures);
     for wanted in request.figures {
         if !found.iter().any(|line| is_named(line.of.figure, wanted)) {
-            let mut there: Vec<&str> =
-                last.configurations.iter().flat_map(|of| of.figures.keys().map(String::as_str)).collect();
-            there.sort_unstable();
-            there.dedup();
+            let configurations = entries.iter().flat_map(|entry| &entry.configurations);
+            let figures = configurations.flat_map(|of| &of.figures).filter(|(_, [value, ..])| value.is_some());
+            let there: BTreeSet<&str> = figures.map(|(name, _)| name.as_str()).collect();
             let near = storebench_study::workload::did_you_mean(wanted, there.iter().copied());
-            let hint = near.map_or_else(|| there.join(", "), |near| format!("did you mean `{near}`?"));
-            return nothing(format!("--figure {wanted}: no run of the history has it; {hint}"));
+            let all = || there.iter().copied().collect::<Vec<_>>().join(", ");
+            let hint = near.map_or_else(all, |near| format!("did you mean `{near}`?"));
+            return nothing(format!("--figure {wanted}: no run of the history has a value of it; {hint}"));
         }
     }
-    let current = found.iter().filter(|line| line.has(last)).count().max(1) as f64;
+    let found: Vec<(Line<'_>, bool)> = found
+        .into_iter()
+        .map(|line| {
+            let current = goes_on(&line, &entries, request.recent);
+            (line, current)
+        })
+        .collect();
+    let current = found.iter().filter(|(_, current)| *current).count().max(1) as f64;
     let rate = 1.0 / (f64::from(request.false_alarm_every.max(1)) * current);
     Ok(HistoryReport {
         format: HISTORY_REPORT_FORMAT.to_owned(),
@@ -218,12 +232,23 @@ pub fn history_report(request: &HistoryRequest<'_>) -> Result<HistoryReport, His
         without_branch: without_branch as u32,
         false_alarm_every: request.false_alarm_every,
         recent: request.recent,
-        lines: found.iter().map(|line| HistoryLine::of(line, last, rate)).collect(),
+        lines: found.iter().map(|(line, current)| HistoryLine::of(line, *current, rate)).collect(),
+    })
+}
+
+/// Whether a line goes on: since its newest run, no study ran `recent` times on one machine. Studies and machines may take
+/// turns.
+fn goes_on(line: &Line<'_>, entries: &[&HistoryEntry], recent: u32) -> bool {
+    let mut runs: IndexMap<(&str, &str), u32> = IndexMap::new();
+    entries.iter().rev().take_while(|entry| !std::ptr::eq(**entry, line.newest)).all(|entry| {
+        let runs = runs.entry((&entry.machine, &entry.title)).or_default();
+        *runs += 1;
+        *runs < recent.max(DEFAULT_RECENT)
     })
 }
 
 impl HistoryLine {
-    fn of(line: &Line<'_>, newest: &HistoryEntry, rate: f64) -> Self {
+    fn of(line: &Line<'_>, current: bool, rate: f64) -> Self {
         let logs: Vec<f64> = line.points.iter().map(|point| point.value.ln()).collect();
         let more = line.measure.better == Better::More;
         let (worse, better) = (rate * (1.0 - OF_THE_BETTER), rate * OF_THE_BETTER);
@@ -245,10 +270,11 @@ impl HistoryLine {
             machine: line.of.machine.to_owned(),
             host: line.of.host.map(str::to_owned),
             work: line.of.work.to_owned(),
-            current: line.has(newest),
-            newest_counts: line.points.last().is_some_and(|point| std::ptr::eq(point.entry, newest)),
+            current,
+            newest_counts: line.points.last().is_some_and(|point| std::ptr::eq(point.entry, line.newest)),
             values: line.points.iter().map(HistoryValue::of).collect(),
             without: line.without,
+            without_since: line.without_since,
             invalid: line.invalid,
             level,
             noise,
@@ -265,6 +291,16 @@ impl HistoryLine {
         self.changes.iter().filter(alarm)
     }
 
+    /// Whether it had a value, and has none in so many of the newest runs that this is no odd night.
+    pub fn is_lost(&self) -> bool {
+        self.current && !self.values.is_empty() && self.without_since >= LEAST_AFTER as u32
+    }
+
+    /// Whether it fails the check.
+    pub fn fails(&self, recent: u32) -> bool {
+        self.is_lost() || self.alarms(recent).next().is_some()
+    }
+
     /// Whether it has too few runs for a change to be found, and had none before.
     pub fn is_too_short(&self) -> bool {
         self.current && self.runs_missing > 0 && self.changes.is_empty()
@@ -272,13 +308,13 @@ impl HistoryLine {
 }
 
 impl HistoryReport {
-    /// The exit code of `history check`: 1 if a figure became worse; 5 if a line has too few runs to tell, or the newest
-    /// run has no value of it that counts.
+    /// The exit code of `history check`: 1 if a figure became worse or has no value any more; 5 if a line has too few runs
+    /// to tell, or its newest run has no value that counts.
     pub fn exit_code(&self) -> u8 {
-        let mut current = self.lines.iter().filter(|line| line.current).peekable();
-        if self.lines.iter().any(|line| line.alarms(self.recent).next().is_some()) {
+        let mut current = self.lines.iter().filter(|line| line.current);
+        if self.lines.iter().any(|line| line.fails(self.recent)) {
             exit::SPOILED
-        } else if current.peek().is_none() || current.any(|line| line.is_too_short() || !line.newest_counts) {
+        } else if self.newest_is_empty() || current.any(|line| line.is_too_short() || !line.newest_counts) {
             exit::UNDECIDED
         } else {
             exit::FINE
@@ -290,9 +326,25 @@ impl HistoryReport {
         self.lines.iter().filter(|line| line.is_too_short()).map(|line| line.runs_missing).max().unwrap_or(0)
     }
 
-    /// The lines of which the newest run has no value that counts.
+    /// Whether the newest run has no figure that counts.
+    pub fn newest_is_empty(&self) -> bool {
+        !self.lines.iter().any(|line| self.newest_has(line))
+    }
+
+    /// Whether the newest run has a value of a line that counts.
+    fn newest_has(&self, line: &HistoryLine) -> bool {
+        line.values.last().is_some_and(|value| value.of.began == self.to)
+    }
+
+    /// The lines whose newest run has no value that counts, and that are not lost.
     pub fn without_newest(&self) -> impl Iterator<Item = &HistoryLine> {
-        self.lines.iter().filter(|line| line.current && !line.newest_counts)
+        self.lines.iter().filter(|line| line.current && !line.newest_counts && !line.is_lost())
+    }
+
+    /// The lines that go on and do not concern the newest run, which is on another machine, of another study, or lacks the
+    /// configuration.
+    pub fn not_in_newest(&self) -> impl Iterator<Item = &HistoryLine> {
+        self.lines.iter().filter(|line| line.current && line.newest_counts && !self.newest_has(line))
     }
 }
 

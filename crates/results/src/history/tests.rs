@@ -164,7 +164,7 @@ fn a_newest_run_without_a_value_decides_nothing() {
     let report = report_of(&entries, &[]).unwrap();
     assert_eq!((report.exit_code(), report.lines.len(), report.lines[2].without), (exit::UNDECIDED, 3, 1));
     let answer = history_answer(&report);
-    assert!(answer.contains("no value that counts of: sqlite steady.response.p99."), "{answer}");
+    assert!(answer.contains("no value that counts: sqlite steady.response.p99."), "{answer}");
     let mut slower = nights(40, 34, 0.85);
     without(&mut slower);
     assert_eq!(report_of(&slower, &["steady.response.p99"]).unwrap().exit_code(), exit::SPOILED);

@@ -65,8 +65,21 @@ pub fn history_changes(report: &HistoryReport) -> Vec<String> {
     all
 }
 
-/// What the history answers: what became worse, or that nothing did and what would have been found.
+/// What the history answers: what has no value any more, and what became worse, or that nothing did and what would have
+/// been found.
 pub fn history_answer(report: &HistoryReport) -> String {
+    let lost: Vec<String> = report.lines.iter().filter_map(HistoryLine::lost).collect();
+    let found = || answer_of_changes(report, !lost.is_empty());
+    let answer = match lost.as_slice() {
+        [] => found(),
+        [one] => format!("One figure has no value any more: {one}. {}", found()),
+        all => format!("{} figures have no value any more: {}. {}", all.len(), listed(all), found()),
+    };
+    answer.trim_end().to_owned()
+}
+
+/// What became worse, or that nothing did, apart from what is lost.
+fn answer_of_changes(report: &HistoryReport, some_lost: bool) -> String {
     let alarms = |line| HistoryLine::alarms(line, report.recent).map(move |change| line.told(change));
     let worse: Vec<Vec<String>> = report.lines.iter().map(|line| alarms(line).collect()).collect();
     let worse: Vec<&[String]> = worse.iter().map(Vec::as_slice).filter(|changes| !changes.is_empty()).collect();
@@ -81,8 +94,11 @@ pub fn history_answer(report: &HistoryReport) -> String {
         }
         _ => {}
     }
-    let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current).collect();
-    if current.iter().all(|line| !line.newest_counts) {
+    let current: Vec<&HistoryLine> = report.lines.iter().filter(|line| line.current && !line.is_lost()).collect();
+    if some_lost && current.is_empty() {
+        return String::new();
+    }
+    if report.newest_is_empty() {
         return "The newest run has no figure that counts: see what its checks say.".to_owned();
     }
     if current.iter().all(|line| line.is_too_short()) {
@@ -104,8 +120,9 @@ pub fn history_answer(report: &HistoryReport) -> String {
         all => format!(" Within 5 runs, 9 of 10 times, a change for the worse would be found if it is at least {all}."),
     };
     let recent = report.recent.min(report.runs);
+    let other = if some_lost { "other " } else { "" };
     format!(
-        "No change for the worse was found by the last {recent} of {}.{would}{rest}",
+        "No {other}change for the worse was found by the last {recent} of {}.{would}{rest}",
         plural(report.runs.into(), "run")
     )
 }
@@ -116,7 +133,7 @@ fn not_judged(report: &HistoryReport) -> String {
     let short = names(&mut report.lines.iter().filter(|line| line.is_too_short()));
     let without = names(&mut report.without_newest());
     let told = |what: &str, names: String| if names.is_empty() { names } else { format!(" {what}: {names}.") };
-    told("Not enough runs yet", short) + &told("The newest run has no value that counts of", without)
+    told("Not enough runs yet", short) + &told("Their newest run has no value that counts", without)
 }
 
 impl HistoryLine {
@@ -133,6 +150,19 @@ impl HistoryLine {
             "B" => bytes(value),
             _ => digits(value),
         }
+    }
+
+    /// That it has no value any more, in words. `None` if it has.
+    fn lost(&self) -> Option<String> {
+        let last = self.values.last().filter(|_| self.is_lost())?;
+        let (runs, since) = (plural(self.without_since.into(), "run"), minute(&last.of.began));
+        Some(format!("{} had no value in the last {runs}, since that of {since}", self.name()))
+    }
+
+    /// Why it fails the check: what happened to the figure, and a sentence about it.
+    fn failures(&self, recent: u32) -> Vec<(&'static str, String)> {
+        let lost = self.lost().map(|lost| ("has no value any more", lost));
+        lost.into_iter().chain(self.alarms(recent).map(|change| ("became worse", self.told(change)))).collect()
     }
 
     /// A change in words.
@@ -232,6 +262,7 @@ pub fn history_table(report: &HistoryReport) -> Table {
             level,
             line.noise.map_or_else(String::new, |noise| format!("±{}", percent_of(noise))),
             match line.detectable.filter(|_| line.current) {
+                _ if line.is_lost() => "no value".to_owned(),
                 Some(ratio) => signed(ratio),
                 None if line.current => String::new(),
                 None => "ended".to_owned(),
@@ -274,6 +305,12 @@ pub fn history_notes(report: &HistoryReport) -> Vec<String> {
     if report.without_branch > 0 {
         notes.push(format!("Runs without a branch, not looked at: {}.", report.without_branch));
     }
+    let elsewhere = listed(report.not_in_newest().map(HistoryLine::name));
+    if !elsewhere.is_empty() {
+        notes.push(format!(
+            "Lines that go on without the newest run (another machine, another study, or it lacks them): {elsewhere}."
+        ));
+    }
     for line in report.lines.iter().filter(|line| !line.current) {
         let Some(last) = line.values.last() else { continue };
         notes.push(format!(
@@ -286,16 +323,16 @@ pub fn history_notes(report: &HistoryReport) -> Vec<String> {
     notes
 }
 
-/// Annotations of GitHub's workflows, one for each figure that became worse.
+/// Annotations of GitHub's workflows, one for each figure that became worse or has no value any more.
 pub fn history_annotations(report: &HistoryReport) -> String {
     let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let alarms = report.lines.iter().flat_map(|line| line.alarms(report.recent).map(move |change| (line, change)));
-    alarms
-        .map(|(line, change)| format!("::error title={} became worse::{}\n", line.figure, escape(&line.told(change))))
-        .collect()
+    let failures =
+        report.lines.iter().flat_map(|line| line.failures(report.recent).into_iter().map(move |of| (line, of)));
+    failures.map(|(line, (what, told))| format!("::error title={} {what}::{}\n", line.figure, escape(&told))).collect()
 }
 
-/// The lines as test cases of JUnit: one that became worse fails, one without enough runs is skipped.
+/// The lines as test cases of JUnit: one that became worse or has no value any more fails, one without enough runs is
+/// skipped.
 pub fn history_junit(report: &HistoryReport) -> String {
     let mut cases = String::new();
     let (mut failures, mut skipped, mut tests) = (0, 0, 0);
@@ -306,7 +343,7 @@ pub fn history_junit(report: &HistoryReport) -> String {
             attribute(&line.configuration),
             attribute(&line.figure)
         );
-        let told: Vec<String> = line.alarms(report.recent).map(|change| line.told(change)).collect();
+        let told: Vec<String> = line.failures(report.recent).into_iter().map(|(_, told)| told).collect();
         if let Some(first) = told.first() {
             failures += 1;
             let _ = writeln!(
@@ -319,7 +356,7 @@ pub fn history_junit(report: &HistoryReport) -> String {
             skipped += 1;
             let why = match line.newest_counts {
                 true => format!("{} more needed", plural(line.runs_missing.into(), "run")),
-                false => "the newest run has no value that counts".to_owned(),
+                false => "its newest run has no value that counts".to_owned(),
             };
             let _ = writeln!(cases, "{head}>\n    <skipped message=\"{}\"/>\n  </testcase>", attribute(&why));
         } else {
