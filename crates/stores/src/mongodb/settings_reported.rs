@@ -47,6 +47,9 @@ const SHIPPED: [(&str, &str); 12] = [
     ("storage.wiredTiger.indexConfig.prefixCompression", "true"),
 ];
 
+/// Adds what a reply says.
+type Add = fn(&[u8], &mut StoreSettings);
+
 /// The settings, as far as the server reports them and this user may read them.
 ///
 /// # Errors
@@ -57,7 +60,7 @@ pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<StoreSet
     for name in PARAMETERS {
         wanted.insert(name, 1);
     }
-    let asked: [(Document, fn(&[u8], &mut StoreSettings)); 3] = [
+    let asked: [(Document, Add); 3] = [
         (doc! { "getCmdLineOpts": 1 }, add_options),
         (doc! { "serverStatus": 1 }, add_status),
         (wanted, add_parameters),
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     /// What one of the functions adds from a reply.
-    fn added(add: fn(&[u8], &mut StoreSettings), reply: Document) -> (Vec<String>, Option<u64>) {
+    fn added(add: Add, reply: Document) -> (Vec<String>, Option<u64>) {
         let mut settings = StoreSettings::default();
         add(&reply.to_vec().unwrap(), &mut settings);
         let shown = settings.all.iter().map(|of| format!("{} {} {:?}", of.name, of.value, of.changed));
