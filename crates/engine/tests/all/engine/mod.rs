@@ -83,14 +83,14 @@ impl Lab {
     }
 
     fn observed(&self, store: &Arc<dyn AnyStore>, phase: usize, observer: &mut dyn FnMut(&Event<'_>)) -> PhaseRecord {
-        self.accompanied(store, phase, Vec::new(), observer)
+        self.accompanied(store, phase, None, observer)
     }
 
     fn accompanied(
         &self,
         store: &Arc<dyn AnyStore>,
         phase: usize,
-        companions: Vec<&mut dyn Companion>,
+        companion: Option<&mut dyn Companion>,
         observer: &mut dyn FnMut(&Event<'_>),
     ) -> PhaseRecord {
         let plan =
@@ -104,7 +104,7 @@ impl Lab {
             interval: Duration::from_millis(20),
             begin: None,
             written: &mut self.written.borrow_mut(),
-            companions,
+            companions: companion.into_iter().map(|companion| companion as &mut dyn Companion).collect(),
             gone: &|| false,
             observer: &mut observer,
         };
@@ -152,7 +152,7 @@ fn the_end_of_a_phase_tells_what_its_store_used_until_then() {
     let lab = Lab::new(&[]);
     let store = lab.prepared(MemoryStore::new());
     let mut told = None;
-    lab.accompanied(&store, 0, vec![&mut Late], &mut |event| {
+    lab.accompanied(&store, 0, Some(&mut Late), &mut |event| {
         if let Event::PhaseEnded { store, .. } = event {
             told = *store;
         }
