@@ -296,10 +296,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         let told = |fjall: &Fjall| {
-            let settings = fjall.own_settings().all.into_iter();
-            let found =
-                settings.filter(|of| of.name == "data_block_compression_policy").map(|of| (of.value, of.changed));
-            found.last().unwrap()
+            let mut settings = fjall.own_settings().all.into_iter();
+            settings.find(|of| of.name == "data_block_compression_policy").map(|of| (of.value, of.changed)).unwrap()
         };
         let creating = engine(path, &mut Options::for_test("compression=none")).unwrap();
         let database = InFolder::open(&creating).unwrap();
