@@ -48,7 +48,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use storebench_report::metrics::Destination;
+use storebench_report::metrics::{Destination, RECEIVER};
 use storebench_results::compare::parse_change;
 use storebench_study::Part;
 use storebench_study::units::Count;
@@ -495,12 +495,15 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses `127.0.0.1:8080`, or a port alone.
 /// Where metrics go. The flag is also one of `copy`.
 fn metrics_destination(text: &str) -> Result<Destination, String> {
-    Destination::of_url(text).unwrap_or_else(|| live_address(text).map(Destination::Serve))
+    Destination::of_url(text).unwrap_or_else(|| {
+        let serve = live_address(text).map(Destination::Serve);
+        serve.map_err(|error| format!("{error}, or the URL of a receiver, {RECEIVER}"))
+    })
 }
 
+/// Parses `127.0.0.1:8080`, or a port alone.
 fn live_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());

@@ -26,6 +26,7 @@ mod transfers;
 mod verbs;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -33,6 +34,7 @@ use std::sync::OnceLock;
 use clap::{Command, CommandFactory as _, Parser as _};
 
 use storebench_lab::space::raise_open_files;
+use storebench_results::redact;
 
 pub use in_process::{CallEvent, Interrupter, Outcome, Provided, call};
 pub use verbs::copy::{Reading, check_server};
@@ -89,8 +91,10 @@ pub fn main_of(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {
-            // A closed pipe while printing help is not a failure.
-            let _ = error.print();
+            let text = error.to_string();
+            let shown = redact(&text);
+            // A closed pipe while printing help is not a failure. What is wrong may be a URL with a password.
+            let _ = if shown == text { error.print() } else { write!(std::io::stderr(), "{shown}") };
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

@@ -4,8 +4,8 @@ use indexmap::{IndexMap, IndexSet};
 use storebench_study::workload::FactorValues;
 
 use crate::configurations::configurations_of;
-use crate::human::{count, cut, first_of};
-use crate::{RunResult, SettingsResult, TrialResult};
+use crate::human::{count, first_of};
+use crate::{RunResult, SettingsResult, TrialResult, setting_value};
 
 /// The most settings that are named.
 pub(crate) const MOST_NAMED: usize = 5;
@@ -50,7 +50,7 @@ pub(crate) fn told<'a>(trials: &[&'a TrialResult]) -> Option<(&'a TrialResult, &
 }
 
 /// The names of the settings that differ: of those that both report, and of those that were changed in one and that the
-/// other does not report. Empty if the settings of one are not known.
+/// other, which told all of its settings, does not report. Empty if the settings of one are not known.
 pub(crate) fn differing<'a>(a: &'a SettingsResult, b: &'a SettingsResult) -> Vec<&'a str> {
     if a.unknown.is_some() || b.unknown.is_some() {
         return Vec::new();
@@ -58,7 +58,8 @@ pub(crate) fn differing<'a>(a: &'a SettingsResult, b: &'a SettingsResult) -> Vec
     let names: IndexSet<&String> = a.all.keys().chain(b.all.keys()).collect();
     let differs = |name: &&String| match (a.all.get(*name), b.all.get(*name)) {
         (Some(x), Some(y)) => x.value != y.value,
-        (Some(only), None) | (None, Some(only)) => only.changed == Some(true),
+        (Some(only), None) => only.changed == Some(true) && !b.incomplete,
+        (None, Some(only)) => only.changed == Some(true) && !a.incomplete,
         (None, None) => false,
     };
     names.into_iter().filter(differs).map(String::as_str).collect()
@@ -72,7 +73,7 @@ pub(crate) fn setting_differences(a: &[&TrialResult], b: &[&TrialResult]) -> Vec
         return Vec::new();
     }
     let shown = |of: &SettingsResult, name: &str| {
-        of.all.get(name).map_or_else(|| "not set".to_owned(), |setting| cut(&setting.value, VALUE_CHARS))
+        of.all.get(name).map_or_else(|| "not set".to_owned(), |setting| setting_value(&setting.value, VALUE_CHARS))
     };
     let texts = differing(x, y).into_iter().map(|name| format!("{name} {} → {}", shown(x, name), shown(y, name)));
     first_of(texts, MOST_NAMED, |more| format!("{} more", count(more)))
@@ -131,6 +132,17 @@ mod tests {
         for (a, b) in [(0, 0), (0, 2), (0, 3), (3, 0)] {
             assert_eq!(compared(a, b), Vec::<String>::new(), "{a} {b}");
         }
+    }
+
+    #[test]
+    fn what_a_store_may_not_tell_is_no_difference() {
+        let all = [("appendonly", "yes", Some(true)), ("io-threads", "4", Some(true)), ("save", "", Some(true))];
+        let partly = settings(None, &[("appendonly", "yes", None), ("save", "60 1", None)]);
+        let partly = SettingsResult { incomplete: true, ..partly };
+        let run = run(&[("a", "redis", 1, Some(settings(None, &all))), ("b", "redis", 1, Some(partly))]);
+        let compared = |a: usize, b: usize| setting_differences(&[&run.trials[a]], &[&run.trials[b]]);
+        assert_eq!(compared(0, 1), ["save \"\" → 60 1"]);
+        assert_eq!(compared(1, 0), ["save 60 1 → \"\""]);
     }
 
     #[test]

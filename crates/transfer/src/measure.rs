@@ -179,7 +179,7 @@ impl<'a> Meter<'a> {
         let elapsed_ns = (self.clock.now_ns() - self.start_ns).max(1);
         self.close(elapsed_ns);
         let operations = self.total.ops.iter().map(Tally::ended).sum();
-        self.tell(&Event::PhaseEnded { phase: PHASE, operations, elapsed_ns, total: &self.total });
+        self.tell(&Event::PhaseEnded { phase: PHASE, operations, elapsed_ns, total: &self.total, store: None });
         PhaseRecord {
             name: PHASE.to_owned(),
             warm_up: false,

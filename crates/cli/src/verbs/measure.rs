@@ -108,12 +108,17 @@ pub(super) fn metrics(to: Option<&Destination>, what: &str, progress: &Progress)
         Destination::Push(_) => Failure::bad_input(format!("--metrics: cannot begin: {e}")),
     })?;
     if let Destination::Serve(at) = to {
-        progress.note(&format!("metrics at {}", metrics.destination()));
+        tell_place(*at, &format!("metrics at {}", metrics.destination()), progress);
         if !at.ip().is_loopback() {
-            progress.note("--metrics: anyone who can reach this address can read the metrics");
+            progress.tell("--metrics: anyone who can reach this address can read the metrics");
         }
     }
     Ok(Some(metrics))
+}
+
+/// Says where something is served. With `--quiet`, only if the user cannot know it: port 0 stands for any free one.
+fn tell_place(at: SocketAddr, text: &str, progress: &Progress) {
+    if at.port() == 0 { progress.tell(text) } else { progress.note(text) }
 }
 
 /// Starts to serve the report of the run.
@@ -121,9 +126,9 @@ fn serve(at: SocketAddr, progress: &Progress) -> Result<Live, Failure> {
     let live = Live::start(at).map_err(|e| {
         Failure::bad_input(format!("--live {at}: cannot listen there: {e}; use a free port of this machine"))
     })?;
-    progress.note(&format!("live report at {}", live.url()));
+    tell_place(at, &format!("live report at {}", live.url()), progress);
     if !at.ip().is_loopback() {
-        progress.note("--live: anyone who can reach this address can read the report");
+        progress.tell("--live: anyone who can reach this address can read the report");
     }
     Ok(live)
 }

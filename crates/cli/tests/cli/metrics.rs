@@ -219,6 +219,12 @@ fn who_hangs_or_refuses_does_not_hold_up_the_run() {
     for (answer, says) in [
         (None, "no answer within 2 s"),
         (Some("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), "it answers 503"),
+        (
+            Some(
+                "HTTP/1.1 200 OK\r\nContent-Length: 47\r\n\r\n{\"partialSuccess\":{\"rejectedDataPoints\":\"9\"}}\r\n",
+            ),
+            "it rejects 9 data points",
+        ),
     ] {
         let cli = Cli::new();
         let (address, _received) = receiver(answer);
@@ -228,7 +234,7 @@ fn who_hangs_or_refuses_does_not_hold_up_the_run() {
         assert!(done.err.matches("does not take metrics").count() <= 1, "{}", done.err);
     }
     let cli = Cli::new();
-    let words: Vec<&str> = "bench memory: --docs 100 --duration 2s --metrics 0".split(' ').collect();
+    let words: Vec<&str> = "bench memory: --docs 100 --duration 2s -q --metrics 0".split(' ').collect();
     let mut run = cli.command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
     let told = lines.find_map(|line| Some(line.unwrap().split_once("metrics at http://")?.1.to_owned())).unwrap();
@@ -267,11 +273,14 @@ fn where_nothing_can_be_served_nothing_is_touched() {
     }
     for (to, says) in [
         ("nowhere", "invalid address"),
+        ("localhost:9464", "otlp+http://HOST:PORT"),
+        ("otlp+http://127.0.0.1:0", "otlp+http://HOST:PORT"),
+        ("otlp+http://me:hush@here", "otlp+http://me:***@here"),
         ("otlp+https://here:4318", "otlp+http://HOST:PORT"),
         ("http://here:4318", "otlp+http://HOST:PORT"),
     ] {
         let done = cli.run(&format!("run books.toml -q --metrics {to}")).code(2);
-        assert!(done.err.contains(says), "{}", done.err);
+        assert!(done.err.contains(says) && !done.err.contains("hush"), "{}", done.err);
     }
     assert!(!cli.path("books.db").exists() && !cli.path("storebench-runs").exists(), "something was started");
 }

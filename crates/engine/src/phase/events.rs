@@ -59,6 +59,8 @@ pub enum Event<'a> {
         elapsed_ns: u64,
         /// All that was recorded in it.
         total: &'a Recorder,
+        /// What the store's processes used in it, if they run on this machine and not in this process.
+        store: Option<StoreUse>,
     },
     /// Something that a user should know at once.
     Note {

@@ -277,6 +277,7 @@ pub fn run_phase(
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
             total: &record.total,
+            store: watch.store_use(),
         });
         Ok((record, reports))
     })

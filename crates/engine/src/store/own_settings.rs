@@ -22,6 +22,9 @@ pub struct StoreSettings {
     /// How much memory the store may use for documents, in bytes: its cache or buffers, or all it may hold. `None` if it
     /// has no limit, or does not say.
     pub memory_bytes: Option<u64>,
+    /// Whether the store has told only a part of its settings, such as to a user who may not read the others. Then a
+    /// setting that is missing here may be set.
+    pub incomplete: bool,
 }
 
 impl StoreSettings {

@@ -135,7 +135,7 @@ impl Observer for Journal<'_> {
                 }
                 line
             }
-            Event::PhaseEnded { phase, operations, elapsed_ns, total } => json!({
+            Event::PhaseEnded { phase, operations, elapsed_ns, total, .. } => json!({
                 "event": "phase-ended", "phase": phase, "operations": operations, "elapsed_ns": elapsed_ns,
                 "connections": connections(total.connections),
             }),

@@ -107,10 +107,20 @@ impl Sampling {
         self.taken.idle = Some(DiskIdle { span_ns, write_bytes });
     }
 
-    /// What the store used at the last sample, if it is not this process.
+    /// What the store has used since the first sample, as of the last one, if it is not this process.
     fn apart(&self) -> Option<StoreUse> {
         let used = self.taken.samples.last()?.store.filter(|_| self.taken.whose == WatchedProcess::Server)?;
-        Some(StoreUse { cpu_ns: used.cpu_ns, rss_bytes: used.rss_bytes })
+        let before = self.taken.samples.iter().find_map(|sample| sample.store)?;
+        Some(StoreUse { cpu_ns: used.cpu_ns.saturating_sub(before.cpu_ns), rss_bytes: used.rss_bytes })
+    }
+
+    /// Takes a sample, and tells those who observe the phase what the store uses.
+    fn look_and_tell(&mut self, watch: &Watch, pss: bool) -> Duration {
+        let took = self.look(watch.now_ns(), pss);
+        if let Some(used) = self.apart() {
+            watch.store_uses(used);
+        }
+        took
     }
 
     fn find_disk(&mut self) {
@@ -185,14 +195,11 @@ impl Companion for Sampling {
         let mut number = 0;
         loop {
             let now = watch.now_ns();
-            let took = self.look(now, number % PSS_EVERY == 0);
-            if let Some(used) = self.apart() {
-                watch.store_uses(used);
-            }
+            let took = self.look_and_tell(watch, number % PSS_EVERY == 0);
             number += 1;
             let pause = EVERY_NS.max(took.as_nanos() as u64 * MOST_SHARE);
             if !watch.wait_until(now.saturating_add(pause)) {
-                self.look(watch.now_ns(), true);
+                self.look_and_tell(watch, true);
                 break;
             }
         }
@@ -215,6 +222,28 @@ mod tests {
         let mut nobody = Sampling::of(StoreProcesses::Port(port), Vec::new(), &[]);
         nobody.look(0, false);
         assert_eq!((nobody.taken.samples[0].store, nobody.taken.whose), (None, WatchedProcess::Server));
+    }
+
+    /// A server has run for some time when a phase begins.
+    #[test]
+    fn only_what_the_store_used_since_the_first_sample_is_told() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sampling = Sampling::of(StoreProcesses::Port(listener.local_addr().unwrap().port()), Vec::new(), &[]);
+        assert_eq!(sampling.apart(), None);
+        let use_processor = || {
+            let begun = thread_cpu_ns();
+            while thread_cpu_ns() - begun < 50_000_000 {}
+        };
+        use_processor();
+        sampling.look(0, false);
+        assert!(sampling.taken.samples[0].store.unwrap().cpu_ns > 0);
+        assert_eq!(sampling.apart().unwrap().cpu_ns, 0);
+        use_processor();
+        sampling.look(1, false);
+        let (first, last) = (sampling.taken.samples[0].store.unwrap(), sampling.taken.samples[1].store.unwrap());
+        let told = sampling.apart().unwrap();
+        assert!(told.cpu_ns > 0 && told.cpu_ns == last.cpu_ns - first.cpu_ns, "{told:?}");
+        assert_eq!(told.rss_bytes, last.rss_bytes);
     }
 
     #[test]

@@ -270,6 +270,7 @@ impl RunState<'_> {
             operations: record.operations(),
             elapsed_ns: record.elapsed_ns,
             total: &record.total,
+            store: None,
         });
         journal.keep(|folder| {
             folder.add_phase(planned.trial, &configuration.request.store_name, Pass::Measured, &record, [])

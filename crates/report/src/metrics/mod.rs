@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for the last snapshot, which the end of the run waits for.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// The form of a receiver's URL, for messages.
+pub const RECEIVER: &str = "otlp+http://HOST:PORT";
+
 /// Where metrics go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
@@ -51,7 +54,7 @@ impl Destination {
         let (scheme, address) = text.split_once("://")?;
         let receiver = Some(address).filter(|_| scheme == "otlp+http").and_then(Receiver::parse);
         Some(receiver.map(Self::Push).ok_or_else(|| {
-            "not the URL of a receiver; expected otlp+http://HOST:PORT, without TLS and without a password".to_owned()
+            format!("not the URL of a receiver; expected {RECEIVER}, without TLS and without a password")
         }))
     }
 }
@@ -171,8 +174,8 @@ impl Observer for Metrics {
                 self.series.interval(record, *now);
                 self.publish_if_due();
             }
-            Event::PhaseEnded { total, .. } => {
-                self.series.end(total);
+            Event::PhaseEnded { total, store, .. } => {
+                self.series.end(total, *store);
                 self.publish();
             }
             Event::Note { .. } => {}

@@ -29,7 +29,8 @@ impl Kind {
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// In UCUM, as OpenTelemetry writes it.
+    /// In UCUM, as OpenTelemetry writes it; empty if it has none. Prometheus adds it to a pushed name that does not
+    /// contain it: `_ratio` to a gauge of the unit `1`.
     pub(super) unit: &'static str,
     pub(super) help: &'static str,
 }
@@ -64,7 +65,7 @@ metrics! {
     COPIED Counter "storebench_copied_documents_total" "{document}" "Documents that a copy wrote.";
     COPIED_BYTES Counter "storebench_copied_bytes_total" "By" "Bytes of keys and documents that a copy wrote.";
     REJECTED Counter "storebench_rejected_records_total" "{record}" "Records that a copy rejected.";
-    PHASE Gauge "storebench_phase_info" "1" "The phase that runs now: always 1.";
+    PHASE Gauge "storebench_phase_info" "" "The phase that runs now: always 1.";
     CLIENT_CPU Counter "storebench_client_cpu_seconds_total" "s" "Processor time of Storebench, user and system.";
     CLIENT_MEMORY Gauge "storebench_client_memory_bytes" "By" "Resident memory of Storebench.";
     STORE_CPU Counter "storebench_store_cpu_seconds_total" "s"

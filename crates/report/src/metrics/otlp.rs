@@ -3,7 +3,7 @@
 //! In the JSON of protocol buffers, 64-bit integers are strings; in OTLP, values of enumerations are numbers.
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
@@ -16,6 +16,10 @@ const CUMULATIVE: u32 = 2;
 /// The port and the path that receivers have by default.
 const PORT: u16 = 4318;
 const PATH: &str = "/v1/metrics";
+/// The most characters of a receiver's reason that are told.
+const MOST_CHARS: usize = 300;
+/// The most bytes of an answer that are read.
+const MOST_BYTES: usize = 64 << 10;
 
 /// A receiver of OTLP over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl Receiver {
         // With a user or a password before the host, there is no address.
         let port = match authority.strip_prefix(host)? {
             "" => PORT,
-            port => port.strip_prefix(':')?.parse().ok()?,
+            port => port.strip_prefix(':')?.parse().ok().filter(|port| *port != 0)?,
         };
         let host = host.trim_matches(['[', ']']).to_owned();
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -59,8 +63,23 @@ impl Receiver {
             .map_err(in_words)?;
         let answer = sender.send_request(request).await.map_err(in_words)?;
         let status = answer.status();
-        if status.is_success() { Ok(()) } else { Err(format!("it answers {status}")) }
+        if !status.is_success() {
+            return Err(format!("it answers {status}"));
+        }
+        // An answer that is cut off, or of another kind, rejects nothing.
+        let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await;
+        body.ok().and_then(|body| rejection(&body.to_bytes())).map_or(Ok(()), Err)
     }
+}
+
+/// What an `ExportMetricsServiceResponse` rejects, in words.
+fn rejection(answer: &[u8]) -> Option<String> {
+    let answer: Json = serde_json::from_slice(answer).ok()?;
+    let partly = &answer["partialSuccess"];
+    let rejected = &partly["rejectedDataPoints"];
+    let count = rejected.as_i64().or_else(|| rejected.as_str()?.parse().ok()).filter(|count| *count != 0)?;
+    let why: String = partly["errorMessage"].as_str().unwrap_or("no reason given").chars().take(MOST_CHARS).collect();
+    Some(format!("it rejects {count} data points: {why}"))
 }
 
 impl std::fmt::Display for Receiver {
@@ -142,8 +161,50 @@ mod tests {
         assert_eq!(parsed("collector"), is("collector:4318", PATH));
         assert_eq!(parsed("[::1]:99/"), is("[::1]:99", PATH));
         assert_eq!(parsed("here:9090/api/v1/otlp/v1/metrics"), is("here:9090", "/api/v1/otlp/v1/metrics"));
-        for wrong in ["", ":4318", "me:secret@here", "here:99999", "here:", "a b"] {
+        for wrong in ["", ":4318", "me:secret@here", "here:99999", "here:0", "here:", "a b"] {
             assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_rejected_is_a_failure() {
+        for (answer, told) in [
+            (r#"{"partialSuccess":{"rejectedDataPoints":"9","errorMessage":"no"}}"#, Some("9 data points: no")),
+            (r#"{"partialSuccess":{"rejectedDataPoints":2}}"#, Some("2 data points: no reason given")),
+            (r#"{"partialSuccess":{"rejectedDataPoints":"0","errorMessage":"old"}}"#, None),
+            (r#"{"partialSuccess":{}}"#, None),
+            ("{}", None),
+            ("", None),
+            ("\u{a}\u{0}", None),
+        ] {
+            assert_eq!(rejection(answer.as_bytes()), told.map(|told| format!("it rejects {told}")), "{answer}");
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = Receiver::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let answering = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1 << 16]);
+            let body = r#"{"partialSuccess":{"rejectedDataPoints":"9","errorMessage":"no"}}"#;
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let sent = runtime.block_on(to.send(&Snapshot::default()));
+        assert_eq!(sent, Err("it rejects 9 data points: no".to_owned()));
+        answering.join().unwrap();
+    }
+
+    /// Prometheus adds the unit to the name of what is pushed, where the name does not contain it.
+    #[test]
+    fn names_stay_the_same_in_prometheus() {
+        for metric in super::super::model::ALL {
+            let kept = match metric.unit {
+                "" => true,
+                "s" => metric.name.contains("_seconds"),
+                "By" => metric.name.contains("_bytes"),
+                annotation => annotation.starts_with('{'),
+            };
+            assert!(kept, "{}", metric.name);
         }
     }
 

@@ -1,9 +1,9 @@
 //! What has happened in a run so far, added up from its events.
 
 use indexmap::IndexMap;
-use storebench_engine::Gauges;
 use storebench_engine::measure::{Label, Recorder, Tally, process_cpu_ns, rss_bytes};
 use storebench_engine::store::{ErrorKind, OpKind};
+use storebench_engine::{Gauges, StoreUse};
 
 use super::model::{
     BEHIND, CLIENT_CPU, CLIENT_MEMORY, COPIED, COPIED_BYTES, DISCONNECTS, DOCUMENTS, IN_FLIGHT, Labels, Metric,
@@ -165,15 +165,21 @@ impl Series {
     pub(super) fn interval(&mut self, record: &Recorder, now: Gauges) {
         self.place.now = now;
         self.take(record, Growing::add);
-        if let Some(used) = now.store {
+        self.store_uses(now.store);
+    }
+
+    fn store_uses(&mut self, now: Option<StoreUse>) {
+        if let Some(used) = now {
             let (cpu, memory) = self.stores.entry(self.place.store.clone()).or_default();
             cpu.reach(&[u128::from(used.cpu_ns)]);
             *memory = used.rss_bytes;
         }
     }
 
-    pub(super) fn end(&mut self, total: &Recorder) {
+    /// A phase has ended, in which all this was recorded and the store used this.
+    pub(super) fn end(&mut self, total: &Recorder, store: Option<StoreUse>) {
         self.take(total, Growing::reach);
+        self.store_uses(store);
         (self.place.phase, self.place.now) = (None, Gauges::default());
     }
 
@@ -252,7 +258,6 @@ fn figures(tally: &Tally, kind: OpKind) -> Vec<u128> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use storebench_engine::StoreUse;
     use storebench_engine::measure::record;
 
     /// A trial with a phase of reads and updates, after one interval.
@@ -327,7 +332,9 @@ pub(super) mod tests {
         // The last interval is in the total only.
         let mut total = Recorder::new(2);
         (0..3).for_each(|_| total.add(&interval()));
-        series.end(&total);
+        let store = |cpu_ns| Some(StoreUse { cpu_ns, rss_bytes: 8_192 });
+        series.end(&total, store(2_000_000_000));
+        assert_eq!(sum(&series.snapshot(0), STORE_MEMORY, &[]), Some(8_192.0));
         assert_eq!(succeeded(&series), 30.0);
         assert_eq!(sum(&series.snapshot(0), PHASE, &[]), None);
         // The same phase again, such as in the next round; it fails before its end.
@@ -339,7 +346,9 @@ pub(super) mod tests {
         series.interval(&interval(), Gauges::default());
         series.begin("mixed", &labels);
         assert_eq!(succeeded(&series), 40.0);
-        assert_eq!(sum(&series.snapshot(0), STORE_CPU, &[]), Some(1.5), "as last sampled");
+        assert_eq!(sum(&series.snapshot(0), STORE_CPU, &[]), Some(2.0), "as last sampled");
+        series.end(&Recorder::new(2), store(250_000_000));
+        assert_eq!(sum(&series.snapshot(0), STORE_CPU, &[]), Some(2.25), "of both phases");
     }
 
     #[test]

@@ -239,7 +239,7 @@ pub(crate) fn settings(memory_bytes: Option<u64>, all: &[(&str, &str, Option<boo
     let of = |(name, value, changed): &(&str, &str, Option<bool>)| {
         ((*name).to_owned(), SettingResult { value: (*value).to_owned(), changed: *changed })
     };
-    SettingsResult { all: all.iter().map(of).collect(), memory_bytes, unknown: None }
+    SettingsResult { all: all.iter().map(of).collect(), memory_bytes, ..SettingsResult::default() }
 }
 
 /// Makes a trial `factor` times as fast.

@@ -61,6 +61,7 @@ pub use resources::{
 };
 pub use search::{ProbeReason, ProbeResult, SearchResult};
 pub use secrets::Secrets;
+pub(crate) use settings::setting_value;
 pub use settings::{SettingResult, SettingsResult};
 pub use tables::{Column, FigureRow, Table, lines_of, rows_of};
 

@@ -8,8 +8,10 @@ use super::redact::{is_secret, redact};
 use crate::human::{bytes, cut, plural};
 
 /// Parts of names of settings that may hold a secret. Such settings are not kept.
-const SECRET_PARTS: [&str; 8] =
-    ["credential", "key_file", "keyfile", "passphrase", "passwd", "password", "secret", "token"];
+const SECRET_PARTS: [&str; 9] =
+    ["auth", "credential", "key_file", "keyfile", "passphrase", "passwd", "password", "secret", "token"];
+/// Words in a value after which a secret is given: `password=…`.
+const BEFORE_SECRETS: [&str; 5] = ["password", "passwd", "pwd", "secret", "token"];
 /// The most changed settings that are named in a line.
 const MOST_NAMED: usize = 3;
 /// The most characters of a value in a line.
@@ -27,6 +29,9 @@ pub struct SettingsResult {
     /// Why its settings are not known, if it could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// Whether it told only a part of its settings, such as to a user who may not read the others. Omitted if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// A setting of a store.
@@ -46,11 +51,11 @@ impl SettingsResult {
             Ok(told) => told,
             Err(error) => return Some(Self { unknown: Some(redact(&error.to_string())), ..Self::default() }),
         };
-        let kept = told.all.into_iter().filter(|setting| !may_be_secret(&setting.name));
+        let kept = told.all.into_iter().filter(|of| !may_be_secret(&of.name) && !may_hold_secret(&of.value));
         let all: IndexMap<String, SettingResult> =
             kept.map(|of| (of.name, SettingResult { value: redact(&of.value), changed: of.changed })).collect();
-        let memory_bytes = told.memory_bytes;
-        (!all.is_empty() || memory_bytes.is_some()).then_some(Self { all, memory_bytes, unknown: None })
+        let StoreSettings { memory_bytes, incomplete, .. } = told;
+        (!all.is_empty() || memory_bytes.is_some()).then_some(Self { all, memory_bytes, unknown: None, incomplete })
     }
 
     /// The settings that differ from what the store is shipped with.
@@ -58,9 +63,17 @@ impl SettingsResult {
         self.all.iter().filter(|(_, of)| of.changed == Some(true)).map(|(name, of)| (name.as_str(), of))
     }
 
-    /// Whether the store says of every setting that it is as shipped.
-    pub fn is_as_shipped(&self) -> bool {
-        !self.all.is_empty() && self.all.values().all(|of| of.changed == Some(false))
+    /// Whether the store says of every setting whether it was changed.
+    pub(crate) fn says_what_was_changed(&self) -> bool {
+        !self.incomplete && !self.all.is_empty() && self.all.values().all(|of| of.changed.is_some())
+    }
+
+    /// That no setting was changed, in words. `None` if one was, or if the store does not say so of any. No Redis or
+    /// memcached says so of every setting, because the shipped values of some depend on the release.
+    pub(crate) fn as_shipped(&self) -> Option<&'static str> {
+        let says_so = self.changed().next().is_none() && self.all.values().any(|of| of.changed == Some(false));
+        let words = if self.says_what_was_changed() { "as shipped" } else { "nothing changed, as far as it says" };
+        says_so.then_some(words)
     }
 
     /// The settings in a line: `memory 128 MiB, 4 settings changed (max_wal_size 4GB, work_mem 64MB, …)`.
@@ -72,23 +85,47 @@ impl SettingsResult {
             self.memory_bytes.map(|n| format!("memory {}", bytes(n as f64))).into_iter().collect();
         let changed = self.changed().count();
         if changed > 0 {
-            let shown =
-                self.changed().take(MOST_NAMED).map(|(name, of)| format!("{name} {}", cut(&of.value, VALUE_CHARS)));
+            let shown = self
+                .changed()
+                .take(MOST_NAMED)
+                .map(|(name, of)| format!("{name} {}", setting_value(&of.value, VALUE_CHARS)));
             let more = (changed > MOST_NAMED).then(|| "…".to_owned());
             let named: Vec<String> = shown.chain(more).collect();
             facts.push(format!("{} changed ({})", plural(changed as u64, "setting"), named.join(", ")));
-        } else if self.is_as_shipped() {
-            facts.push("as shipped".to_owned());
+        } else if let Some(words) = self.as_shipped() {
+            facts.push(words.to_owned());
         } else if !self.all.is_empty() {
             facts.push(format!("{} told", plural(self.all.len() as u64, "setting")));
+        }
+        if self.incomplete {
+            facts.push("others not told".to_owned());
         }
         facts.join(", ")
     }
 }
 
+/// A value as it stands in a line, with at most so many characters. An empty one as `""`.
+pub(crate) fn setting_value(value: &str, most: usize) -> String {
+    if value.is_empty() { "\"\"".to_owned() } else { cut(value, most) }
+}
+
+/// Whether a setting of this name may hold a secret.
 fn may_be_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    is_secret(name) || SECRET_PARTS.iter().any(|part| lower.contains(*part))
+    is_secret(name) || lower.ends_with("key") || SECRET_PARTS.iter().any(|part| lower.contains(*part))
+}
+
+/// Whether a value may hold a secret: `password=…`, or a user with a password before a host.
+fn may_hold_secret(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let given_after = |word: &&str| {
+        lower.match_indices(*word).any(|(at, _)| lower[at + word.len()..].trim_start().starts_with(['=', ':']))
+    };
+    let has_user = |word: &str| {
+        let user = word.rsplit_once('@').and_then(|(before, _)| before.split_once(':'));
+        user.is_some_and(|(name, password)| !name.is_empty() && !password.is_empty())
+    };
+    BEFORE_SECRETS.iter().any(given_after) || value.split_whitespace().any(has_user)
 }
 
 #[cfg(test)]
@@ -105,13 +142,23 @@ mod tests {
             ("ssl_key_file", "/etc/key"),
             ("proxy_token", "hush"),
             ("upstream", "redis://me:hush@host"),
+            ("my_api_key", "hush"),
+            ("apikey", "hush"),
+            ("private_key", "hush"),
+            ("auth_mode", "hush"),
+            ("note", "Password = hush"),
+            ("options", "user: ann, token: hush"),
+            ("proxy", "to ann:hush@10.0.0.1:5984"),
+            ("dsn", "host=db user=ann password=hush"),
+            ("mail", "me@example.org"),
+            ("time", "at 10:30"),
         ] {
             told.add(name, value, Some(false));
         }
         let found = SettingsResult::of(Ok(told)).unwrap();
         let shown: Vec<(&str, &str)> = found.all.iter().map(|(name, of)| (name.as_str(), of.value.as_str())).collect();
-        assert_eq!(shown, [("cache", "1MiB"), ("upstream", "redis://me:***@host")]);
-        assert!(found.is_as_shipped() && found.memory_bytes == Some(1 << 20), "{found:?}");
+        assert_eq!(shown, [("cache", "1MiB"), ("mail", "me@example.org"), ("time", "at 10:30")]);
+        assert!(found.as_shipped() == Some("as shipped") && found.memory_bytes == Some(1 << 20), "{found:?}");
     }
 
     #[test]
@@ -120,7 +167,7 @@ mod tests {
         let error = StoreError::Failed("redis://me:hush@host: no such command".into());
         let unknown = SettingsResult::of(Err(error)).unwrap();
         assert_eq!(unknown.in_words(), "settings unknown: redis://me:***@host: no such command");
-        assert!(!unknown.is_as_shipped());
+        assert_eq!(unknown.as_shipped(), None);
     }
 
     #[test]
@@ -132,7 +179,12 @@ mod tests {
         let five = ["a", "b", "c", "d", "e"].map(|name| (name, "1", Some(true)));
         assert_eq!(settings(None, &five).in_words(), "5 settings changed (a 1, b 1, c 1, …)");
         assert_eq!(settings(memory, &all[2..3]).in_words(), "memory 128 MiB, as shipped");
-        assert_eq!(settings(None, &[("c", "3", None), ("d", "4", Some(false))]).in_words(), "2 settings told");
+        let some = [("c", "3", None), ("d", "4", Some(false))];
+        assert_eq!(settings(None, &some).in_words(), "nothing changed, as far as it says");
+        assert_eq!(settings(None, &some[..1]).in_words(), "1 setting told");
+        let partly = SettingsResult { incomplete: true, ..settings(None, &some[1..]) };
+        assert_eq!(partly.in_words(), "nothing changed, as far as it says, others not told");
+        assert_eq!(settings(None, &[("save", "", Some(true))]).in_words(), "1 setting changed (save \"\")");
         assert_eq!(settings(memory, &[]).in_words(), "memory 128 MiB");
     }
 }

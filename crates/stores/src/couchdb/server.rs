@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use storebench_engine::store::{SiteOutcome, StoreError};
 
 use crate::http::{Client, Method, Response};
-use crate::net::Host;
+use crate::net::{Host, untold_settings};
 
 /// The marker in each of Storebench's databases. Local documents are not listed, counted or replicated.
 const MARKER: &str = "_local/storebench";
@@ -342,13 +342,16 @@ impl Server {
             .collect())
     }
 
-    /// The configuration of the server's node, by section and name. `None` if this user may not see it, or if the
-    /// server has none to show, as pouchdb-server.
-    pub(super) async fn configuration(&self) -> Result<Option<Value>, StoreError> {
+    /// The configuration of the server's node, by section and name.
+    ///
+    /// # Errors
+    /// `NotSupported` if this user may not see it, or if the server has none to show, as pouchdb-server.
+    pub(super) async fn configuration(&self) -> Result<Value, StoreError> {
         let response = self.client.call(Method::GET, "/_node/_local/_config", None).await?;
         match response.status {
-            200..=299 => Ok(Some(response.json())),
-            400..=405 => Ok(None),
+            200..=299 => Ok(response.json()),
+            401 | 403 => Err(untold_settings(true)),
+            400..=405 => Err(untold_settings(false)),
             _ => Err(self.unexpected("read its configuration", &response)),
         }
     }

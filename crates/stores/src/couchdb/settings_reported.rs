@@ -5,17 +5,47 @@ use storebench_engine::store::StoreSettings;
 
 /// Sections of the configuration on which speed and durability depend:
 /// <https://docs.couchdb.org/en/stable/config/index.html>.
-const SECTIONS: [&str; 7] = ["couchdb", "fabric", "ken", "mango", "query_server_config", "rexi", "view_updater"];
+const SECTIONS: [&str; 5] = ["fabric", "ken", "mango", "rexi", "view_updater"];
 /// Beginnings of the names of further ones.
 const BEGINNINGS: [&str; 2] = ["ioq", "smoosh"];
-/// Settings of sections that otherwise tell addresses, ports and users.
-const ALONE: [(&str, &str); 6] = [
-    ("chttpd", "buffer_response"),
-    ("chttpd", "max_http_request_size"),
-    ("cluster", "n"),
-    ("cluster", "q"),
-    ("cluster", "r"),
-    ("cluster", "w"),
+/// Settings of sections that otherwise tell addresses, ports and users, or hold what an operator has added.
+const ALONE: [(&str, &[&str]); 4] = [
+    ("chttpd", &["buffer_response", "max_http_request_size"]),
+    ("cluster", &["n", "q", "r", "w"]),
+    (
+        "couchdb",
+        &[
+            "attachment_stream_buffer_size",
+            "btree_chunk_size",
+            "changes_doc_ids_optimization_threshold",
+            "default_engine",
+            "delayed_commits",
+            "enable_database_recovery",
+            "file_compression",
+            "js_engine",
+            "maintenance_mode",
+            "max_attachment_size",
+            "max_dbs_open",
+            "max_document_size",
+            "os_process_timeout",
+            "single_node",
+            "update_lru_on_read",
+        ],
+    ),
+    (
+        "query_server_config",
+        &[
+            "commit_freq",
+            "os_process_idle_limit",
+            "os_process_limit",
+            "os_process_soft_limit",
+            "partition_query_limit",
+            "query_limit",
+            "reduce_limit",
+            "reduce_limit_ratio",
+            "reduce_limit_threshold",
+        ],
+    ),
 ];
 /// Parts of names of settings that tell a place, a user or an identity.
 const LEFT_OUT: [&str; 4] = ["_dir", "security", "users", "uuid"];
@@ -41,7 +71,8 @@ fn is_kept(section: &str, name: &str, value: &str) -> bool {
         || name.ends_with("_file")
         || value.starts_with('/')
         || value.contains("://");
-    (whole || ALONE.contains(&(section, name))) && !tells_a_place
+    let alone = ALONE.iter().any(|(other, names)| *other == section && names.contains(&name));
+    (whole || alone) && !tells_a_place
 }
 
 #[cfg(test)]
@@ -59,8 +90,9 @@ mod tests {
             "cluster": { "n": "3", "q": "2", "seedlist": "couchdb@one" },
             "couchdb": {
                 "uuid": "0a", "database_dir": "./data", "uri_file": "./couch.uri", "file_compression": "snappy",
-                "max_document_size": "8000000", "users_db_suffix": "_users",
+                "max_document_size": "8000000", "users_db_suffix": "_users", "note": "hush", "my_api_key": "hush",
             },
+            "query_server_config": { "upstream": "ann:hush@10.0.0.1:5984", "reduce_limit": "true" },
             "database_compaction": { "doc_buffer_size": "524288" },
             "ioq.bypass": { "os_process": "true" },
             "log": { "file": "/var/log/couch.log" },
@@ -78,6 +110,7 @@ mod tests {
             "couchdb/max_document_size = 8000000",
             "database_compaction/doc_buffer_size = 524288",
             "ioq.bypass/os_process = true",
+            "query_server_config/reduce_limit = true",
             "smoosh.ratio_dbs/min_priority = 2.0",
         ];
         assert_eq!(shown, expected);

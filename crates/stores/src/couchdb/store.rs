@@ -393,10 +393,8 @@ impl Store for CouchStore {
     }
 
     fn own_settings(&self) -> Result<StoreSettings, StoreError> {
-        self.control.block_on(async {
-            let told = self.server(PATIENCE).configuration().await?;
-            Ok(told.map(|told| settings_reported::of(&told)).unwrap_or_default())
-        })
+        let told = self.control.block_on(async { self.server(PATIENCE).configuration().await })?;
+        Ok(settings_reported::of(&told))
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -9,8 +9,9 @@
 
 mod database;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -57,6 +58,8 @@ pub(crate) struct Fjall {
     path: PathBuf,
     cache: Option<ByteSize>,
     compress: bool,
+    /// The keyspaces that were opened, and whether each was created here. Others keep how they were created.
+    created: Mutex<HashMap<String, bool>>,
 }
 
 /// Reads the URL. Does not access the folder.
@@ -64,16 +67,27 @@ pub(crate) fn engine(path: &str, options: &mut Options<'_>) -> Result<Fjall, Sto
     let cache = options.parse("cache")?;
     let compress = options.choice("compression", &["lz4", "none"])? != Some(1);
     let path = path_of(SCHEME.name, path, SCHEME.example)?;
-    Ok(Fjall { path, cache, compress })
+    Ok(Fjall { path, cache, compress, created: Mutex::default() })
 }
 
 impl Fjall {
     fn keyspace(&self, database: &FjallDatabase, name: &str) -> Result<Keyspace, StoreError> {
-        let options = || match KeyspaceCreateOptions::default() {
-            options if self.compress => options,
-            options => options.data_block_compression_policy(fjall::config::CompressionPolicy::disabled()),
+        let mut created = false;
+        let options = || {
+            created = true;
+            match KeyspaceCreateOptions::default() {
+                options if self.compress => options,
+                options => options.data_block_compression_policy(fjall::config::CompressionPolicy::disabled()),
+            }
         };
-        database.0.keyspace(name, options).map_err(|e| self.error(&format!("open the keyspace {name}"), &e))
+        let opened =
+            database.0.keyspace(name, options).map_err(|e| self.error(&format!("open the keyspace {name}"), &e))?;
+        self.created().entry(name.to_owned()).or_insert(created);
+        Ok(opened)
+    }
+
+    fn created(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn error(&self, doing: &str, error: &fjall::Error) -> StoreError {
@@ -155,6 +169,7 @@ impl Engine for Fjall {
             let keyspace = self.keyspace(database, name)?;
             let failed = |e| self.error(&format!("remove the keyspace {name}"), &e);
             database.0.delete_keyspace(keyspace).map_err(failed)?;
+            self.created().remove(name);
         }
         self.sync(database)
     }
@@ -216,9 +231,13 @@ impl Engine for Fjall {
         let cache_bytes = self.cache.map_or(DEFAULT_CACHE_BYTES, ByteSize::bytes);
         let mut settings = StoreSettings { memory_bytes: Some(cache_bytes), ..StoreSettings::default() };
         settings.add("cache_size", ByteSize(cache_bytes).to_string(), Some(cache_bytes != DEFAULT_CACHE_BYTES));
-        // Of keyspaces that are created. Others keep what they were created with.
         let compression = if self.compress { "lz4 from the third level on" } else { "none" };
-        settings.add("data_block_compression_policy", compression, Some(!self.compress));
+        // The crate does not tell how a keyspace was created.
+        let (of, changed) = match self.created().values().all(|created| *created) {
+            true => ("", Some(!self.compress)),
+            false => (", of new keyspaces", None),
+        };
+        settings.add("data_block_compression_policy", format!("{compression}{of}"), changed);
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
         settings.add("worker_threads", workers.to_string(), Some(false));
         for (name, value) in LEFT {
@@ -270,6 +289,31 @@ mod tests {
             let made = InFolder::open(&fjall).unwrap().0.cache_capacity();
             assert_eq!(fjall.own_settings().memory_bytes, Some(made), "{query}");
         }
+    }
+
+    #[test]
+    fn compression_is_told_of_keyspaces_that_were_created_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let told = |fjall: &Fjall| {
+            let mut settings = fjall.own_settings().all.into_iter();
+            settings.find(|of| of.name == "data_block_compression_policy").map(|of| (of.value, of.changed)).unwrap()
+        };
+        let creating = engine(path, &mut Options::for_test("compression=none")).unwrap();
+        let database = InFolder::open(&creating).unwrap();
+        for _ in 0..2 {
+            creating.keyspace(&database, "books").unwrap();
+            assert_eq!(told(&creating), ("none".to_owned(), Some(true)));
+        }
+        drop(database);
+        let opening = engine(path, &mut Options::for_test("")).unwrap();
+        let database = InFolder::open(&opening).unwrap();
+        opening.keyspace(&database, "books").unwrap();
+        assert_eq!(told(&opening), ("lz4 from the third level on, of new keyspaces".to_owned(), None));
+        let change = Change { removed: vec!["books".to_owned()], ..Change::default() };
+        opening.change(&database, &change).unwrap();
+        opening.keyspace(&database, "books").unwrap();
+        assert_eq!(told(&opening), ("lz4 from the third level on".to_owned(), Some(false)));
     }
 
     #[test]

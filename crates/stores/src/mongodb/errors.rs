@@ -17,6 +17,8 @@ pub(super) struct ServerError {
 
 /// The label of errors after which a transaction may be tried again.
 const ABORTED: &str = "TransientTransactionError";
+/// Error code for a command that this user may not run.
+pub(super) const UNAUTHORIZED: i64 = 13;
 /// Error code for an unknown command.
 pub(super) const NO_SUCH_COMMAND: i64 = 59;
 
@@ -96,7 +98,7 @@ impl ServerError {
     pub(super) fn control(&self, place: &str, doing: &str) -> StoreError {
         let text = format!("{place}: cannot {doing}: {self}");
         match self.code {
-            13 => {
+            UNAUTHORIZED => {
                 StoreError::Unreachable(format!("{text}; grant the user at least the role readWrite on this database"))
             }
             18 => StoreError::Unreachable(text),

@@ -1,12 +1,14 @@
 //! How MongoDB says that it is set up.
 
-use ::bson::doc;
+use ::bson::{Document, doc};
 use storebench_engine::store::{StoreError, StoreSettings};
 use storebench_study::units::ByteSize;
 
 use super::bson::{DOCUMENT, Members, Value};
 use super::control::{ControlConnection, PATIENCE};
 use super::decode;
+use super::errors::UNAUTHORIZED;
+use crate::net::untold_settings;
 
 /// Options of the server on which speed and durability depend; of `setParameter` those of [`PARAMETERS`]. Others say where
 /// it listens, logs and keeps its files, with whom it replicates, and who may use it:
@@ -29,23 +31,52 @@ const PARAMETERS: [&str; 8] = [
     "wiredTigerConcurrentWriteTransactions",
 ];
 
+/// Options with the value that MongoDB is shipped with, as far as all its releases agree on one.
+const SHIPPED: [(&str, &str); 12] = [
+    ("setParameter.journalCommitInterval", "100"),
+    ("setParameter.syncdelay", "60"),
+    ("setParameter.ttlMonitorSleepSecs", "60"),
+    ("storage.directoryPerDB", "false"),
+    ("storage.engine", "wiredTiger"),
+    ("storage.journal.commitIntervalMs", "100"),
+    ("storage.journal.enabled", "true"),
+    ("storage.syncPeriodSecs", "60"),
+    ("storage.wiredTiger.collectionConfig.blockCompressor", "snappy"),
+    ("storage.wiredTiger.engineConfig.directoryForIndexes", "false"),
+    ("storage.wiredTiger.engineConfig.journalCompressor", "snappy"),
+    ("storage.wiredTiger.indexConfig.prefixCompression", "true"),
+];
+
+/// Adds what a reply says.
+type Add = fn(&[u8], &mut StoreSettings);
+
 /// The settings, as far as the server reports them and this user may read them.
+///
+/// # Errors
+/// `NotSupported` if the server tells none, because this user may not read them or because it has none to tell.
 pub(super) async fn read(control: &mut ControlConnection<'_>) -> Result<StoreSettings, StoreError> {
     let mut settings = StoreSettings::default();
-    if let Ok(reply) = control.ask("admin", PATIENCE, doc! { "getCmdLineOpts": 1 }).await? {
-        add_options(&reply, &mut settings);
-    }
-    if let Ok(reply) = control.ask("admin", PATIENCE, doc! { "serverStatus": 1 }).await? {
-        add_status(&reply, &mut settings);
-    }
     let mut wanted = doc! { "getParameter": 1 };
     for name in PARAMETERS {
         wanted.insert(name, 1);
     }
-    if let Ok(reply) = control.ask("admin", PATIENCE, wanted).await? {
-        add_parameters(&reply, &mut settings);
+    let asked: [(Document, Add); 3] = [
+        (doc! { "getCmdLineOpts": 1 }, add_options),
+        (doc! { "serverStatus": 1 }, add_status),
+        (wanted, add_parameters),
+    ];
+    let mut refused = false;
+    for (command, add) in asked {
+        match control.ask("admin", PATIENCE, command).await? {
+            Ok(reply) => add(&reply, &mut settings),
+            Err(error) => {
+                settings.incomplete = true;
+                refused |= error.code == UNAUTHORIZED;
+            }
+        }
     }
-    Ok(settings)
+    let silent = settings.all.is_empty() && settings.memory_bytes.is_none();
+    if silent { Err(untold_settings(refused)) } else { Ok(settings) }
 }
 
 /// Adds the options that the server was started with.
@@ -66,7 +97,9 @@ fn add_option(name: &str, value: Value<'_>, depth: u32, settings: &mut StoreSett
             add_option(&format!("{name}.{part}"), value, depth + 1, settings);
         }
     } else if let Some(text) = text(value).filter(|text| is_reported(name) && !is_place(name, text)) {
-        settings.add(name, text, Some(true));
+        // An option that is not given is as shipped.
+        let changed = !SHIPPED.contains(&(name, text.as_str()));
+        settings.add(name, text, Some(changed));
     }
 }
 
@@ -121,12 +154,10 @@ fn text(value: Value<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ::bson::Document;
-
     use super::*;
 
     /// What one of the functions adds from a reply.
-    fn added(add: fn(&[u8], &mut StoreSettings), reply: Document) -> (Vec<String>, Option<u64>) {
+    fn added(add: Add, reply: Document) -> (Vec<String>, Option<u64>) {
         let mut settings = StoreSettings::default();
         add(&reply.to_vec().unwrap(), &mut settings);
         let shown = settings.all.iter().map(|of| format!("{} {} {:?}", of.name, of.value, of.changed));
@@ -155,6 +186,23 @@ mod tests {
             "storage.wiredTiger.engineConfig.cacheSizeGB 0.25 Some(true)",
         ];
         assert_eq!((all, memory), (expected.map(str::to_owned).to_vec(), None));
+    }
+
+    #[test]
+    fn an_option_may_be_given_as_it_is_shipped() {
+        let parsed = doc! {
+            "setParameter": { "syncdelay": "60" },
+            "storage": { "engine": "wiredTiger", "directoryPerDB": false, "journal": { "enabled": true } },
+        };
+        let (all, _) = added(add_options, doc! { "parsed": parsed, "ok": 1.0 });
+        let expected = [
+            "setParameter.syncdelay 60 Some(false)",
+            "storage.directoryPerDB false Some(false)",
+            "storage.engine wiredTiger Some(false)",
+            "storage.journal.enabled true Some(false)",
+        ];
+        assert_eq!(all, expected);
+        assert!(SHIPPED.iter().all(|(name, value)| is_reported(name) && !is_place(name, value)));
     }
 
     #[test]

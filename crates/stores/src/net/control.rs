@@ -30,6 +30,12 @@ impl Control {
     }
 }
 
+/// That a server did not tell its settings: it refuses to tell this user, or cannot tell anybody.
+pub(crate) fn untold_settings(refused: bool) -> StoreError {
+    let why = if refused { "this user may not read its settings" } else { "this server does not tell its settings" };
+    StoreError::NotSupported(why.into())
+}
+
 /// The time allowed for one check if the caller allows none.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 

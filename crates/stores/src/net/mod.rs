@@ -35,7 +35,7 @@ pub(crate) use tls::tests::{held_reader, shrink_buffers};
 pub(crate) use {
     address::{Address, Host, key_prefix, read_host},
     connect::{connect, encrypt},
-    control::{Control, rest, settled},
+    control::{Control, rest, settled, untold_settings},
     memo::{Memo, collection},
     sample::{KeySample, places},
     secret::Secret,

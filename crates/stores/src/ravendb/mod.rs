@@ -326,8 +326,7 @@ impl Store for RavenStore {
     }
 
     fn own_settings(&self) -> Result<StoreSettings, StoreError> {
-        let told = self.control.block_on(self.server.configuration())?;
-        Ok(told.map(|told| settings_reported::of(&told)).unwrap_or_default())
+        Ok(settings_reported::of(&self.control.block_on(self.server.configuration())?))
     }
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {

@@ -8,7 +8,7 @@ use storebench_engine::store::{Holdings, Marked, Stats, StoreError};
 use super::errors::store_error;
 use super::names;
 use crate::http::{Client, Method, Response};
-use crate::net::settled;
+use crate::net::{settled, untold_settings};
 
 /// The id of the marker. Ids of documents in collections contain a `/`.
 pub(super) const MARKER_ID: &str = "storebench";
@@ -261,19 +261,23 @@ impl Server {
         Ok(response.is_success().then(|| response.json()))
     }
 
-    /// The settings of the database and of its server. `None` if this client may not see them, or if the server is too
-    /// old to tell them.
-    pub(super) async fn configuration(&self) -> Result<Option<Value>, StoreError> {
+    /// The settings of the database and of its server.
+    ///
+    /// # Errors
+    /// `NotSupported` if this client may not see them, or if the server is too old to tell them.
+    pub(super) async fn configuration(&self) -> Result<Value, StoreError> {
         let response = self.client.call(Method::GET, &self.path("/admin/configuration/settings"), None).await?;
         if response.is_success() {
-            return Ok(Some(response.json()));
+            return Ok(response.json());
         }
         let told = response.json();
         let unknown = told["Type"].as_str().is_some_and(|kind| kind.ends_with("RouteNotFoundException"));
-        if unknown || matches!(response.status, 400..=405) {
-            return Ok(None);
-        }
-        Err(store_error(&self.shown(), "tell its settings", &response.answer()))
+        Err(match response.status {
+            401 | 403 => untold_settings(true),
+            _ if unknown => untold_settings(false),
+            400..=405 => untold_settings(false),
+            _ => store_error(&self.shown(), "tell its settings", &response.answer()),
+        })
     }
 
     /// Statistics of the database, without those that this client may not see.

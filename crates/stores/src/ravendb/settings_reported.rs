@@ -24,9 +24,9 @@ pub(super) fn of(told: &Value) -> StoreSettings {
 fn add(entry: &Value, settings: &mut StoreSettings) {
     let about = &entry["Metadata"];
     let keys: Vec<&str> = about["Keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    // The last one is its name of today.
-    let Some(name) = keys.last().copied().filter(|name| is_kept(name)) else { return };
-    let default = about["DefaultValue"].as_str().filter(|default| !default.is_empty());
+    // The first one is its name of today.
+    let Some(name) = keys.first().copied().filter(|name| is_kept(name)) else { return };
+    let default = text(&about["DefaultValue"]).filter(|default| !default.is_empty());
     let mut set = ["DatabaseValues", "ServerValues"].into_iter().flat_map(|whose| {
         let values = &entry[whose];
         keys.iter().map(move |key| &values[*key])
@@ -34,8 +34,12 @@ fn add(entry: &Value, settings: &mut StoreSettings) {
     match set.find(|value| value.is_object() && value["HasValue"] != false) {
         Some(set) => {
             // A value that this client may not see is null.
-            if let Some(value) = set["Value"].as_str() {
-                settings.add(name, value, Some(default.is_none_or(|default| !default.eq_ignore_ascii_case(value))));
+            match text(&set["Value"]) {
+                Some(value) => {
+                    let changed = default.is_none_or(|default| !default.eq_ignore_ascii_case(&value));
+                    settings.add(name, value, Some(changed));
+                }
+                None => settings.incomplete = true,
             }
         }
         None => {
@@ -43,6 +47,15 @@ fn add(entry: &Value, settings: &mut StoreSettings) {
                 settings.add(name, default, Some(false));
             }
         }
+    }
+}
+
+/// A value as RavenDB writes it in its documentation. `None` if it is null, or no single value.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
     }
 }
 
@@ -61,7 +74,7 @@ mod tests {
     fn what_was_set_goes_before_what_is_shipped() {
         let of_name = |name: &str, default: Value, server: Value, database: Value| {
             json!({
-                "Metadata": { "Keys": ["Raven/Old", name], "DefaultValue": default },
+                "Metadata": { "Keys": [name, "Raven/Old"], "DefaultValue": default },
                 "ServerValues": server, "DatabaseValues": database,
             })
         };
@@ -69,6 +82,7 @@ mod tests {
         let none = || json!({});
         let (threads, exec) = ("Storage.SyncJournalsCountThreshold", "Storage.OnDirectoryInitialize.Exec");
         let (regex, rate) = ("Query.RegexTimeoutInMs", "Http.MinDataRateBytesPerSec");
+        let (batch, encrypted) = ("Indexing.MapBatchSize", "Indexing.Encrypted");
         let (strict, free) = ("Patching.StrictMode", "Memory.MinimumFreeCommittedMemoryPercentage");
         let told = json!({ "Settings": [
             of_name("Indexing.MapTimeoutInSec", json!("-1"), none(), none()),
@@ -80,15 +94,25 @@ mod tests {
             of_name("Storage.MaxScratchBufferSizeInMb", json!(null), none(), none()),
             of_name(threads, json!("2"), set(threads, json!(null)), none()),
             of_name(rate, json!(null), set(rate, json!("7")), none()),
+            of_name("Indexing.Throttle", json!(5), none(), none()),
+            of_name(batch, json!(128), set(batch, json!("128")), none()),
+            of_name(encrypted, json!(false), set(encrypted, json!(true)), none()),
+            of_name("Memory.UseRss", json!(true), set("Memory.UseRss", json!("True")), none()),
             of_name("ServerUrl", json!("http://localhost:8080"), none(), none()),
             of_name("License", json!("x"), none(), none()),
         ]});
-        let all = of(&told).all;
+        let settings = of(&told);
+        assert!(settings.incomplete, "one of them is hidden from this client");
+        let all = settings.all;
         let shown: Vec<String> = all.iter().map(|of| format!("{} {} {:?}", of.name, of.value, of.changed)).collect();
         let expected = [
             "Http.MinDataRateBytesPerSec 7 Some(true)",
+            "Indexing.Encrypted true Some(true)",
+            "Indexing.MapBatchSize 128 Some(false)",
             "Indexing.MapTimeoutInSec -1 Some(false)",
+            "Indexing.Throttle 5 Some(false)",
             "Memory.MinimumFreeCommittedMemoryPercentage 0.1 Some(true)",
+            "Memory.UseRss True Some(false)",
             "Patching.StrictMode true Some(false)",
             "Query.RegexTimeoutInMs 200 Some(true)",
         ];

@@ -11,7 +11,7 @@ use super::resp::{self, Value};
 const SETTINGS: &[(&str, Option<&str>)] = &[
     ("activedefrag", Some("no")),
     ("appendfsync", Some("everysec")),
-    ("appendonly", Some("no")),
+    (APPENDS, Some("no")),
     ("cluster-enabled", Some("no")),
     ("databases", Some("16")),
     ("hash-max-listpack-entries", Some("512")),
@@ -23,7 +23,7 @@ const SETTINGS: &[(&str, Option<&str>)] = &[
     ("lazyfree-lazy-user-del", None),
     ("list-max-listpack-size", Some("-2")),
     (LIMIT, Some("0")),
-    ("maxmemory-policy", Some("noeviction")),
+    (POLICY, Some("noeviction")),
     ("maxmemory-samples", Some("5")),
     ("min-replicas-to-write", Some("0")),
     ("no-appendfsync-on-rewrite", Some("no")),
@@ -31,11 +31,13 @@ const SETTINGS: &[(&str, Option<&str>)] = &[
     ("save", Some("3600 1 300 100 60 10000")),
 ];
 
-/// The limit of memory in bytes, or 0. `INFO` calls it the same.
+const APPENDS: &str = "appendonly";
+/// The limit of memory in bytes, or 0.
 const LIMIT: &str = "maxmemory";
+const POLICY: &str = "maxmemory-policy";
 
-/// What `INFO` tells of the settings.
-const OF_INFO: [&str; 3] = ["aof_enabled", LIMIT, "maxmemory_policy"];
+/// What `INFO` tells of the settings, each with its name in `CONFIG`.
+const OF_INFO: [(&str, &str); 3] = [("aof_enabled", APPENDS), ("maxmemory", LIMIT), ("maxmemory_policy", POLICY)];
 
 /// Settings of one node, by name. All nodes have the same names in the same order.
 type Told = Vec<(&'static str, Option<String>)>;
@@ -81,10 +83,19 @@ async fn of_info(reached: &mut Reached) -> Result<StoreSettings, StoreError> {
     let mut nodes = Vec::new();
     for node in &mut reached.nodes {
         let info = node.info("everything").await?;
-        let told: Told = OF_INFO.iter().map(|name| (*name, info.get(name).map(str::to_owned))).collect();
-        nodes.push(told);
+        nodes.push(told_by_info(|name| info.get(name)));
     }
-    Ok(read(&nodes, false))
+    Ok(StoreSettings { incomplete: true, ..read(&nodes, false) })
+}
+
+/// What `INFO` tells, in the words of `CONFIG`.
+fn told_by_info<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Told {
+    let in_words_of_config = |name: &str, value: &str| match (name, value) {
+        (APPENDS, "0") => "no".to_owned(),
+        (APPENDS, "1") => "yes".to_owned(),
+        _ => value.to_owned(),
+    };
+    OF_INFO.map(|(theirs, name)| (name, value(theirs).map(|value| in_words_of_config(name, value)))).into()
 }
 
 /// Whether the shipped values of this version are known.
@@ -161,6 +172,18 @@ mod tests {
         let most = u64::MAX.to_string();
         assert_eq!(read(&[node(&most), node(&most)], true).memory_bytes, Some(u64::MAX));
         assert_eq!(read(&[node("lots")], true).memory_bytes, None);
+    }
+
+    #[test]
+    fn info_tells_in_the_words_of_config() {
+        for (given, shown) in [("0", "no"), ("1", "yes"), ("2", "2")] {
+            let info = [("aof_enabled", given), ("maxmemory", "1"), ("maxmemory_policy", "allkeys-lru")];
+            let told = told_by_info(|name| info.iter().find(|(other, _)| *other == name).map(|(_, value)| *value));
+            let value = |value: &str| Some(value.to_owned());
+            assert_eq!(told, [(APPENDS, value(shown)), (LIMIT, value("1")), (POLICY, value("allkeys-lru"))]);
+            assert!(told.iter().all(|(name, _)| SETTINGS.iter().any(|(other, _)| other == name)));
+        }
+        assert_eq!(told_by_info(|_| None), [(APPENDS, None), (LIMIT, None), (POLICY, None)]);
     }
 
     #[test]

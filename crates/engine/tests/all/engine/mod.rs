@@ -18,7 +18,9 @@ use storebench_engine::store::{
     ReadConsistency, Reply, Request, Respond, Runtime, Session, SessionCounters, SessionOptions, Slow, SlowOptions,
     Store, StoreError, Support, Token,
 };
-use storebench_engine::{Caller, Event, PhaseContext, PhasePlan, RealClock, Stop, Written, run_phase};
+use storebench_engine::{
+    Caller, Companion, Event, PhaseContext, PhasePlan, RealClock, Stop, StoreUse, Watch, Written, run_phase,
+};
 use storebench_study::workload::Study;
 
 const STUDY: &str = r#"
@@ -81,6 +83,16 @@ impl Lab {
     }
 
     fn observed(&self, store: &Arc<dyn AnyStore>, phase: usize, observer: &mut dyn FnMut(&Event<'_>)) -> PhaseRecord {
+        self.accompanied(store, phase, None, observer)
+    }
+
+    fn accompanied(
+        &self,
+        store: &Arc<dyn AnyStore>,
+        phase: usize,
+        companion: Option<&mut dyn Companion>,
+        observer: &mut dyn FnMut(&Event<'_>),
+    ) -> PhaseRecord {
         let plan =
             PhasePlan::resolve(&self.study, &self.study.phases[phase], &self.catalog, &store.capabilities()).unwrap();
         let mut observer = |event: &Event<'_>| observer(event);
@@ -92,7 +104,7 @@ impl Lab {
             interval: Duration::from_millis(20),
             begin: None,
             written: &mut self.written.borrow_mut(),
-            companions: Vec::new(),
+            companions: companion.into_iter().map(|companion| companion as &mut dyn Companion).collect(),
             gone: &|| false,
             observer: &mut observer,
         };
@@ -121,6 +133,31 @@ fn a_load_writes_every_document_once_and_a_mix_finds_them() {
     let distinct = mixed.distinct_keys[0].1;
     assert!((2_000..=3_200).contains(&distinct), "{distinct}");
     assert!(mixed.partial.is_none());
+}
+
+/// A companion takes its last sample after the last interval.
+#[test]
+fn the_end_of_a_phase_tells_what_its_store_used_until_then() {
+    const USED: StoreUse = StoreUse { cpu_ns: 7, rss_bytes: 9 };
+    struct Late;
+    impl Companion for Late {
+        fn accompany(&mut self, watch: &Watch) {
+            watch.wait_until(u64::MAX / 2);
+            watch.store_uses(USED);
+        }
+        fn breaks(&self) -> bool {
+            false
+        }
+    }
+    let lab = Lab::new(&[]);
+    let store = lab.prepared(MemoryStore::new());
+    let mut told = None;
+    lab.accompanied(&store, 0, Some(&mut Late), &mut |event| {
+        if let Event::PhaseEnded { store, .. } = event {
+            told = *store;
+        }
+    });
+    assert_eq!(told, Some(USED));
 }
 
 #[test]

@@ -19,18 +19,20 @@ const MOST_STORES: usize = 4;
 
 /// How the stores are set up, as they report it.
 fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
-    let mut stores = reported_settings(configurations.result);
-    stores.retain(|of| of.settings.unknown.is_none());
-    if stores.len() < 2 {
+    let all = reported_settings(configurations.result);
+    if all.len() < 2 {
         return Vec::new();
     }
-    let mut found: Vec<Finding> =
-        [memory(&stores, documents(configurations.result)), changed(&stores), varied(&stores)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let (stores, unknown): (Vec<_>, Vec<_>) = all.into_iter().partition(|of| of.settings.unknown.is_none());
+    let documents = documents(configurations.result);
+    let mut found: Vec<Finding> = [memory(&stores, documents), changed(&stores), varied(&stores), untold(&unknown)]
+        .into_iter()
+        .flatten()
+        .collect();
     if found.is_empty() {
-        let observed = format!("{}: no difference in what they report", plural(stores.len() as u64, "store"));
+        let all_say = stores.iter().all(|of| of.settings.says_what_was_changed());
+        let unsaid = if all_say { "" } else { "; not all of them say what was changed" };
+        let observed = format!("{}: nothing found{unsaid}", plural(stores.len() as u64, "store"));
         found.push(finding(Severity::Pass, observed, ""));
     }
     found
@@ -39,7 +41,7 @@ fn look(configurations: &Configurations<'_>) -> Vec<Finding> {
 fn finding(severity: Severity, observed: String, advice: &str) -> Finding {
     let threshold = format!(
         "caution when stores of different kinds may use memory that differs by more than a factor of {FACTOR}, and the \
-         documents do not fit into the smaller one, or when only one of them was changed from what it is shipped with; note when the settings of one kind of store differ"
+         documents do not fit into the smaller one, or when only one of them was changed from what it is shipped with; note when the settings of one kind of store differ, or are not known"
     );
     Finding::new(severity, observed, threshold, advice)
 }
@@ -78,18 +80,19 @@ fn memory(stores: &[ReportedSettings<'_>], documents: f64) -> Option<Finding> {
     Some(finding(Severity::Caution, found, advice).weighing(worst))
 }
 
-/// Whether one store was changed from what it is shipped with, while another one is as shipped.
+/// Whether one store was changed from what it is shipped with, while another one says of no setting that it was.
 fn changed(stores: &[ReportedSettings<'_>]) -> Option<Finding> {
     let is_changed = |of: &ReportedSettings<'_>| of.settings.changed().next().is_some();
     let unlike = |a: &ReportedSettings<'_>, b: &ReportedSettings<'_>| {
-        compared(a, b) && is_changed(a) && b.settings.is_as_shipped()
+        compared(a, b) && is_changed(a) && b.settings.as_shipped().is_some()
     };
     let text = |of: &ReportedSettings<'_>| {
         if stores.iter().any(|other| unlike(of, other)) {
             let changed = of.settings.changed().count() as u64;
             return Some(format!("{}: {} changed", of.name, plural(changed, "setting")));
         }
-        stores.iter().any(|other| unlike(other, of)).then(|| format!("{} as shipped", of.name))
+        let words = of.settings.as_shipped().filter(|_| stores.iter().any(|other| unlike(other, of)))?;
+        Some(format!("{}: {words}", of.name))
     };
     let texts: Vec<String> = stores.iter().filter_map(text).collect();
     let advice = "change both for the work, or none, or say in the study why only one";
@@ -112,6 +115,13 @@ fn varied(stores: &[ReportedSettings<'_>]) -> Option<Finding> {
     let texts: Vec<String> = kinds.into_iter().filter_map(text).collect();
     let advice = "if the study compares these settings, that is its subject; otherwise set both alike";
     (!texts.is_empty()).then(|| finding(Severity::Note, named(texts).join("; "), advice))
+}
+
+/// The stores that did not tell their settings, so that nothing is known about them.
+fn untold(stores: &[ReportedSettings<'_>]) -> Option<Finding> {
+    let texts = named(stores.iter().map(|of| format!("{}: {}", of.name, of.settings.in_words())));
+    let advice = "let its user read the settings, or see for yourself that the stores are set up alike";
+    (!texts.is_empty()).then(|| finding(Severity::Note, texts.join("; "), advice))
 }
 
 /// The first few of these texts, and how many more there are.
@@ -169,11 +179,20 @@ mod tests {
         let shipped = || settings(None, &[("x", "1", Some(false)), ("y", "2", Some(false))]);
         let result = two(("postgres", changed()), ("redis", shipped()));
         assert_eq!(severity(&result), CAUTION);
-        assert_eq!(observed(&result), ["one: 2 settings changed; other as shipped"]);
+        assert_eq!(observed(&result), ["one: 2 settings changed; other: as shipped"]);
         assert_eq!(severity(&two(("postgres", changed()), ("redis", changed()))), PASS);
         assert_eq!(severity(&two(("postgres", shipped()), ("redis", shipped()))), PASS);
-        let silent = settings(None, &[("x", "1", Some(false)), ("y", "2", None)]);
-        assert_eq!(severity(&two(("postgres", changed()), ("redis", silent))), PASS, "it does not say of each");
+        // A Redis cannot say it of each.
+        let some = || settings(None, &[("x", "1", Some(false)), ("y", "2", None)]);
+        let result = two(("postgres", changed()), ("redis", some()));
+        assert_eq!(severity(&result), CAUTION);
+        assert_eq!(observed(&result), ["one: 2 settings changed; other: nothing changed, as far as it says"]);
+        let silent = || settings(None, &[("x", "1", None), ("y", "2", None)]);
+        let result = two(("postgres", changed()), ("mongodb", silent()));
+        assert_eq!(observed(&result), ["2 stores: nothing found; not all of them say what was changed"]);
+        assert_eq!(severity(&result), PASS);
+        let result = two(("postgres", shipped()), ("redis", shipped()));
+        assert_eq!(observed(&result), ["2 stores: nothing found"]);
     }
 
     #[test]
@@ -221,7 +240,15 @@ mod tests {
         let mut one = with_memory(MIB, 9 * MIB);
         one.trials[1].settings = None;
         assert_eq!(severity(&one), None);
-        let unknown = SettingsResult { unknown: Some("no answer".into()), ..SettingsResult::default() };
-        assert_eq!(severity(&two(("postgres", settings(Some(MIB), &[])), ("mongodb", unknown))), None);
+    }
+
+    #[test]
+    fn a_store_that_does_not_tell_is_named() {
+        let unknown = || SettingsResult { unknown: Some("no answer".into()), ..SettingsResult::default() };
+        let result = two(("postgres", settings(Some(MIB), &[])), ("mongodb", unknown()));
+        assert_eq!(severity(&result), NOTE);
+        assert_eq!(observed(&result), ["other: settings unknown: no answer"]);
+        let both = two(("couchdb", unknown()), ("mongodb", unknown()));
+        assert_eq!(severity(&both), NOTE);
     }
 }

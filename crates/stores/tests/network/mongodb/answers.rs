@@ -270,7 +270,17 @@ fn what_a_server_does_not_tell_of_its_settings_is_left_out() {
         })
     });
     let told = open(&format!("mongodb://127.0.0.1:{port}/d")).own_settings().unwrap();
-    assert_eq!((told.all.len(), told.memory_bytes), (2, Some(1 << 30)), "{told:?}");
+    assert_eq!((told.all.len(), told.memory_bytes, told.incomplete), (2, Some(1 << 30), true), "{told:?}");
+    for (code, why) in [(13, "this user may not read its settings"), (59, "this server does not tell its settings")] {
+        let port = serve(move |name, _| {
+            Reply::Answer(match name {
+                "getCmdLineOpts" | "getParameter" | "serverStatus" => doc! { "ok": 0.0, "code": code, "errmsg": "no" },
+                _ => usual(name, &single()),
+            })
+        });
+        let error = open(&format!("mongodb://127.0.0.1:{port}/d")).own_settings().unwrap_err();
+        assert_eq!(error.to_string(), why);
+    }
     let port = serve(|name, _| match name {
         "hello" | "buildInfo" => Reply::Answer(usual(name, &single())),
         _ => Reply::Close,

@@ -391,20 +391,27 @@ fn garbage_is_never_taken_for_the_end_of_a_stream() {
 }
 
 #[test]
-fn a_server_that_does_not_tell_its_settings_is_no_error() {
+fn a_server_that_does_not_tell_its_settings_says_why() {
     let told = |status, text: &'static str| {
         let port = pretend(move |line, _| match line {
             "GET /databases/x/admin/configuration/settings" => (status, text.to_owned()),
             _ => (500, String::new()),
         });
         let store = storebench_stores::open(&format!("ravendb://127.0.0.1:{port}/x")).unwrap();
-        store.own_settings().map(|told| told.all.len())
+        store.own_settings().map(|told| told.all.len()).map_err(|error| error.to_string())
     };
     let one = r#"{"Settings":[{"Metadata":{"Keys":["Query.RegexTimeoutInMs"],"DefaultValue":"100"}}]}"#;
     assert_eq!(told(200, one).unwrap(), 1);
-    for status in [401, 403, 404] {
-        assert_eq!(told(status, "").unwrap(), 0, "{status}");
+    let (may_not, does_not) = ("this user may not read its settings", "this server does not tell its settings");
+    let no_route = r#"{"Type":"Raven.Client.Exceptions.Routing.RouteNotFoundException"}"#;
+    for (status, text, why) in [
+        (401, "", may_not),
+        (403, "", may_not),
+        (404, "", does_not),
+        (400, no_route, does_not),
+        (500, no_route, does_not),
+    ] {
+        assert_eq!(told(status, text).unwrap_err(), why, "{status}");
     }
-    assert_eq!(told(500, r#"{"Type":"Raven.Client.Exceptions.Routing.RouteNotFoundException"}"#).unwrap(), 0);
-    assert!(told(500, "{}").is_err());
+    assert!(told(500, "{}").unwrap_err().contains("tell its settings"));
 }
