@@ -129,7 +129,7 @@ fn studies_and_machines_that_take_turns_are_all_judged() {
         },
     ];
     for other in others {
-        let slower = |nth: usize| if nth % 2 == 0 && nth >= 70 { 1.3 } else { 1.0 };
+        let slower = |nth: usize| if nth.is_multiple_of(2) && nth >= 70 { 1.3 } else { 1.0 };
         let mut entries = nights(80, "steady.response.p99", |nth| Some(slower(nth)));
         entries.iter_mut().skip(1).step_by(2).for_each(other);
         let report = report_of(&entries);
