@@ -456,6 +456,14 @@ mod tests {
         assert!(look(&path).err().unwrap().to_string().contains("damaged"));
     }
 
+    /// Between the look and the opening.
+    #[test]
+    fn a_file_that_has_just_been_removed_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = open_untouched(&folder.path().join("it")).err().unwrap().to_string();
+        assert!(told.contains("others change it at the same time"), "{told}");
+    }
+
     #[test]
     fn a_file_that_came_in_its_place_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();

@@ -129,7 +129,14 @@ pub(super) fn open_uri(path: &Path, how: &str) -> Result<Connection, StoreError>
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             Ok(connection)
         })
-        .map_err(|e| store_error(path, "open it", &e))
+        .map_err(|e| match path.try_exists() {
+            // Those who open it have seen it.
+            Ok(false) => StoreError::Failed(format!(
+                "{}: others change it at the same time, and have removed it; try again when they have finished",
+                path.display()
+            )),
+            _ => store_error(path, "open it", &e),
+        })
 }
 
 /// Opens a database for writing. Does not change the journal mode, which is a property of the file.
