@@ -96,6 +96,11 @@ try_completion() {
     inside "zsh -f complete.zsh ${2:-}"
 }
 
+if command -v lintian > /dev/null; then
+    say "lintian"
+    lintian --allow-root --fail-on error,warning "$dist"/*.deb && echo "  nothing but what scripts/dist/lintian-overrides states"
+fi
+
 for suite in "${suites[@]}"; do
     say "$suite: storebench_${version}_amd64.deb"
     new_root "$suite" "$dist/storebench_${version}_amd64.deb"
