@@ -82,7 +82,7 @@ try_bundle() {
         cp "$work/first-look.sbz" "$root/root"
         # 1: a claim differs here. 5: none could be tested.
         inside "storebench rerun first-look.sbz > out; code=\$?; cat out; ((code == 0 || code == 1 || code == 5))" "repro"
-        grep -m 3 . "$work/output" | sed 's/^/            | /'
+        grep -i -m 1 "reproduc" "$work/output" | sed 's/^/            | /'
     else
         inside "storebench pack storebench-runs/first-look-* -o first-look.sbz && storebench pack --check first-look.sbz"
         cp "$root/root/first-look.sbz" "$work"
@@ -173,7 +173,7 @@ END
     }
     began=$EPOCHREALTIME
     as_user --version
-    as_user bench sqlite:/data/a.db --docs 1000 --duration 3s --out /data/runs > "$work/output" 2>&1 ||
+    as_user bench sqlite:/data/a.db --docs 1000 --duration 3s --out /data/runs --quiet > "$work/output" ||
         { cat "$work/output"; exit 1; }
     sed -n 1,4p "$work/output"
     printf '  %6.1f s\n' "$(bc <<< "$EPOCHREALTIME - $began")"
