@@ -93,8 +93,10 @@ pub fn main_of(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             let text = error.to_string();
             let shown = redact(&text);
-            // A closed pipe while printing help is not a failure. What is wrong may be a URL with a password.
-            let _ = if shown == text { error.print() } else { write!(std::io::stderr(), "{shown}") };
+            // What is wrong may be a URL with a password. Help has none, and goes to stdout.
+            let as_it_is = shown == text || !error.use_stderr();
+            // A closed pipe while printing help is not a failure.
+            let _ = if as_it_is { error.print() } else { write!(std::io::stderr(), "{shown}") };
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

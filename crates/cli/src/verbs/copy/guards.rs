@@ -65,8 +65,8 @@ pub(super) fn answered<'a>(args: &CopyArgs, ends: impl IntoIterator<Item = &'a E
     Ok(())
 }
 
-/// Refuses a target that is the source, is inside it, contains it, or cannot be opened beside it. Refuses a rejects file that is one of the copied
-/// files. `theirs` says that Storebench did not create the source's collection.
+/// Refuses a target that is the source, is inside it, contains it, or cannot be opened beside it. Refuses a rejects file
+/// that is one of the copied files. `theirs` says that Storebench did not create the source's collection.
 ///
 /// # Errors
 /// Names the conflict, and what to do.
