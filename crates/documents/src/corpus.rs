@@ -213,7 +213,7 @@ impl Corpus {
 
 /// Draws a word; earlier words of the vocabulary are more likely. Two nested draws give rank k a probability of about
 /// ln(n / k) / n.
-#[inline]
+#[inline(always)]
 fn pick<'a>(words: &'a [Box<str>], rng: &mut Rng) -> &'a str {
     let cap = rng.below(words.len() as u64) + 1;
     &words[rng.below(cap) as usize]
