@@ -86,8 +86,20 @@ unset CARGO
 exec cargo-zigbuild "\${@/%$target/$target.2.28}"
 END
 chmod +x "$stage/cargo"
+scripts/dist/dependencies.py "$target" --crate crates/python --sbom "$stage/storebench-python.cdx.json"
 CARGO=$stage/cargo "$maturin" build --profile "$profile" --locked --manifest-path crates/python/Cargo.toml \
-    --target-dir "$built" --target "$target" --compatibility manylinux_2_28 --out "$out"
+    --target-dir "$built" --target "$target" --compatibility manylinux_2_28 \
+    --sbom-include "$stage/storebench-python.cdx.json" --out "$out"
+
+# What names a folder of this machine differs on the next one.
+everything=$stage/everything
+mkdir "$everything"
+tar -xzf "$out/$name.tar.gz" -C "$everything"
+python3 -m zipfile -e "$out"/storebench-"$version"-*"manylinux_2_28_$arch.whl" "$everything"
+if named=$(grep -rlaF -e "$PWD/" -e "$sources/" "$everything"); then
+    echo "these name a folder of this machine:" "$named" >&2
+    exit 1
+fi
 
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.rpm *.whl *.tar > SHA256SUMS)
 ls -l "$out"

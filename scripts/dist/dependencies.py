@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes what the program is made of: an SBOM (CycloneDX 1.5) and the licences of its libraries.
 
-    scripts/dist/dependencies.py TARGET [--features F] [--no-default-features] --sbom FILE --licences FILE
+    scripts/dist/dependencies.py TARGET [--crate FOLDER] [--features F] [--no-default-features] --sbom F [--licences F]
 
-Both list what is linked into the program for TARGET: neither build scripts' nor tests' dependencies. They depend only on
-Cargo.lock and the features.
+Both list what is linked into the program, or into another crate, for TARGET: neither build scripts' nor tests'
+dependencies. They depend only on Cargo.lock and the features.
 """
 
 import argparse
@@ -24,20 +24,22 @@ DEEPER = re.compile(r"^(licen[sc]e|notice)", re.IGNORECASE)
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
+    parser.add_argument("--crate", default="crates/cli")
     parser.add_argument("--features", default=None)
     parser.add_argument("--no-default-features", action="store_true")
     parser.add_argument("--sbom", type=pathlib.Path, required=True)
-    parser.add_argument("--licences", type=pathlib.Path, required=True)
+    parser.add_argument("--licences", type=pathlib.Path)
     args = parser.parse_args()
     program, libraries = linked(args)
     args.sbom.write_text(json.dumps(sbom(program, libraries), indent=1, ensure_ascii=False) + "\n")
-    args.licences.write_text(licences([found for found in libraries if found["source"]]))
+    if args.licences:
+        args.licences.write_text(licences([found for found in libraries if found["source"]]))
 
 
 def linked(args):
     """The program's package, and the packages that are linked into it, in order of name and version."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", args.target]
-    command += ["--manifest-path", str(ROOT / "crates/cli/Cargo.toml")]
+    command += ["--manifest-path", str(ROOT / args.crate / "Cargo.toml")]
     command += ["--features", args.features] if args.features else []
     command += ["--no-default-features"] if args.no_default_features else []
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
