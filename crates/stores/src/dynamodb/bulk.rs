@@ -7,13 +7,14 @@
 use std::collections::HashSet;
 
 use storebench_documents::json;
-use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind};
+use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
-use super::dialect::{DynamoDialect, is_conditional_failure};
+use super::dialect::{DynamoDialect, IS_NEW, is_conditional_failure};
 use super::errors::{INVALID, fault, name, senseless};
 use super::memory::{Awaits, DynamoMemory};
+use super::sign::push;
 use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
 use crate::repeats::Repeats;
 
 /// The most documents of a request.
@@ -82,45 +83,32 @@ impl DynamoDialect {
             out.only_reads();
         }
         let body = out.body();
-        body.extend_from_slice(b"{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{");
-        json::push_text(&table.name, body);
-        body.extend_from_slice(if reads { b":{\"Keys\":[" } else { b":[" });
-        let start = body.len();
-        let bulk = &mut memory.bulk;
-        let items = bulk.items.as_batch();
-        let random = &mut self.random;
-        let rejects = &mut bulk.rejects;
-        bulk.part.retain(|number| {
+        push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{\"", &table.name]);
+        push(body, &[if reads { "\":{\"Keys\":[" } else { "\":[" }]);
+        let Bulk { items, part, rejects, .. } = &mut memory.bulk;
+        let (items, start, random) = (items.as_batch(), body.len(), &mut self.random);
+        part.retain(|number| {
             let (key, document) = items.get(*number as usize).unwrap_or_default();
             let before = body.len();
-            if before > start {
-                body.push(b',');
-            }
+            push(
+                body,
+                &[if before > start { "," } else { "" }, if reads { "{" } else { "{\"PutRequest\":{\"Item\":" }],
+            );
             let pushed = if reads {
-                body.push(b'{');
-                let pushed = table.push_key(key, body);
-                body.push(b'}');
-                pushed
+                table.push_key(key, body)
             } else {
-                body.extend_from_slice(b"{\"PutRequest\":{\"Item\":");
-                let revision = random.u64(..);
-                let pushed = table.push_item(key, itoa::Buffer::new().format(revision), document, body);
-                body.extend_from_slice(b"}}");
-                pushed
+                table.push_item(key, itoa::Buffer::new().format(random.u64(..)), document, body)
             };
-            if let Err(error) = pushed {
-                body.truncate(before);
-                rejects.push(storebench_engine::store::Reject { item: *number as usize, error });
-                return false;
-            }
-            true
+            push(body, &[if reads { "}" } else { "}}" }]);
+            pushed
+                .map_err(|error| {
+                    body.truncate(before);
+                    rejects.push(Reject { item: *number as usize, error });
+                })
+                .is_ok()
         });
-        body.push(b']');
-        if reads {
-            body.extend_from_slice(if self.strong { b",\"ConsistentRead\":true}" } else { b"}" });
-        }
-        body.extend_from_slice(b"}}");
-        self.signer.sign(if reads { "BatchGetItem" } else { "BatchWriteItem" }, out);
+        push(body, &["]", if reads { if self.strong { ",\"ConsistentRead\":true}" } else { "}" } } else { "" }, "}"]);
+        self.send(if reads { "BatchGetItem" } else { "BatchWriteItem" }, out);
         !memory.bulk.part.is_empty()
     }
 
@@ -134,7 +122,7 @@ impl DynamoDialect {
         let sent = if memory.kind == Some(OpKind::BulkDelete) {
             self.delete(memory, out)
         } else {
-            self.put(memory, &document, super::dialect::IS_NEW, out)
+            self.put(memory, &document, IS_NEW, out)
         };
         sent.map_err(|error| memory.bulk.reject(number, error)).is_ok()
     }

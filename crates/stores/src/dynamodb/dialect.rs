@@ -10,7 +10,7 @@ use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 
 use super::errors::{self, CONDITION, Consumed, fault, senseless};
 use super::memory::{Awaits, DynamoMemory};
-use super::sign::Signer;
+use super::sign::{Signer, push};
 use super::table::{BODY, EXPIRES, REVISION, Table, indexed, push_scalar};
 use crate::document::{self, CHANGED, EXISTS, Effect, OVERFLOW};
 use crate::http::{Answer, Dialect, Method, Next, RequestBuf};
@@ -21,7 +21,7 @@ const TRIES: u32 = 20;
 
 /// The conditions of writes. `#k` is the hash key.
 pub(super) const IS_NEW: &str = "attribute_not_exists(#k)";
-const EXISTS_ALREADY: &str = "attribute_exists(#k)";
+const IS_THERE: &str = "attribute_exists(#k)";
 
 /// The error of a write that lost every race against other clients.
 const CONTENDED: OpError = OpError::fixed(
@@ -102,37 +102,36 @@ pub(super) fn is_conditional_failure(answer: &Answer<'_>) -> bool {
 }
 
 /// Starts a request to a table, up to the members that depend on the operation.
-pub(super) fn start<'o>(table: &Table, reads: bool, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
+fn start<'o>(table: &Table, reads: bool, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
     out.begin(Method::POST).raw("/");
     if reads {
         out.only_reads();
     }
     let body = out.body();
-    body.extend_from_slice(b"{\"ReturnConsumedCapacity\":\"TOTAL\",\"TableName\":");
-    push_text(&table.name, body);
+    push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"TableName\":\"", &table.name, "\""]);
     body
 }
 
 /// The same for one document.
 fn start_keyed<'o>(table: &Table, key: &str, reads: bool, out: &'o mut RequestBuf) -> Result<&'o mut Vec<u8>, OpError> {
     let body = start(table, reads, out);
-    push(body, ",\"Key\":{");
+    push(body, &[",\"Key\":{"]);
     table.push_key(key, body)?;
-    push(body, "}");
+    body.push(b'}');
     Ok(body)
 }
 
-/// Appends a condition of a write, and the name that it uses.
-fn push_condition(table: &Table, condition: &str, body: &mut Vec<u8>) {
-    push(body, ",\"ConditionExpression\":\"");
-    push(body, condition);
-    push(body, "\",\"ExpressionAttributeNames\":{\"#k\":");
+/// Appends what `#k` stands for: the hash key.
+fn push_key_name(table: &Table, body: &mut Vec<u8>) {
+    push(body, &[",\"ExpressionAttributeNames\":{\"#k\":"]);
     push_text(&table.keys[0].name, body);
     body.push(b'}');
 }
 
-fn push(body: &mut Vec<u8>, text: &str) {
-    body.extend_from_slice(text.as_bytes());
+/// Appends a condition of a write.
+fn push_condition(table: &Table, condition: &str, body: &mut Vec<u8>) {
+    push(body, &[",\"ConditionExpression\":\"", condition, "\""]);
+    push_key_name(table, body);
 }
 
 impl DynamoDialect {
@@ -156,7 +155,7 @@ impl DynamoDialect {
             Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => {
                 let condition = match kind {
                     OpKind::Insert => IS_NEW,
-                    OpKind::Replace => EXISTS_ALREADY,
+                    OpKind::Replace => IS_THERE,
                     _ => "",
                 };
                 memory.key.push_str(key);
@@ -211,16 +210,20 @@ impl DynamoDialect {
         let body = start_keyed(table, &memory.key, true, out)?;
         // A change is based on the newest document.
         if self.strong || awaits != Awaits::Last {
-            push(body, ",\"ConsistentRead\":true");
+            push(body, &[",\"ConsistentRead\":true"]);
         }
         if memory.kind == Some(OpKind::Exists) || awaits == Awaits::Existence {
-            push(body, ",\"ProjectionExpression\":\"#k\",\"ExpressionAttributeNames\":{\"#k\":");
-            push_text(&table.keys[0].name, body);
-            push(body, "}");
+            push(body, &[",\"ProjectionExpression\":\"#k\""]);
+            push_key_name(table, body);
         }
-        push(body, "}");
-        self.signer.sign("GetItem", out);
+        self.send("GetItem", out);
         Ok(())
+    }
+
+    /// Ends a request and signs it.
+    pub(super) fn send(&mut self, operation: &str, out: &mut RequestBuf) {
+        out.body().push(b'}');
+        self.signer.sign(operation, out);
     }
 
     /// Stores a document. If a revision is expected, only over that.
@@ -234,59 +237,49 @@ impl DynamoDialect {
         let table = &self.tables[memory.collection];
         draw(&mut self.random, &mut memory.revision);
         let body = start(table, false, out);
-        push(body, ",\"Item\":");
+        push(body, &[",\"Item\":"]);
         table.push_item(&memory.key, &memory.revision, document, body)?;
         if !memory.expires.is_empty() {
             body.pop();
-            push(body, ",\"");
-            push(body, EXPIRES);
-            push(body, "\":");
-            body.extend_from_slice(&memory.expires);
-            push(body, "}");
+            push(body, &[",\"", EXPIRES, "\":", &memory.expires, "}"]);
         }
-        if !memory.expected.is_empty() {
-            push(body, ",\"ConditionExpression\":\"");
-            push(body, REVISION);
-            push(body, " = :e\",\"ExpressionAttributeValues\":{\":e\":");
-            push_scalar('S', &memory.expected, body);
-            push(body, "}");
+        let expected = &memory.expected;
+        if !expected.is_empty() {
+            push(body, &[",\"ConditionExpression\":\"", REVISION, " = :e\",\"ExpressionAttributeValues\":{\":e\":"]);
+            push(body, &["{\"S\":\"", expected, "\"}}"]);
         } else if !condition.is_empty() {
             push_condition(table, condition, body);
         }
-        push(body, "}");
-        self.signer.sign("PutItem", out);
+        self.send("PutItem", out);
         Ok(())
     }
 
     /// Removes a document, if it exists.
     pub(super) fn delete(&mut self, memory: &DynamoMemory, out: &mut RequestBuf) -> Result<(), OpError> {
         let table = &self.tables[memory.collection];
-        let body = start_keyed(table, &memory.key, false, out)?;
-        push_condition(table, EXISTS_ALREADY, body);
-        push(body, "}");
-        self.signer.sign("DeleteItem", out);
+        push_condition(table, IS_THERE, start_keyed(table, &memory.key, false, out)?);
+        self.send("DeleteItem", out);
         Ok(())
     }
 
     /// Adds to a counter, unless it would leave the range of a 64-bit integer.
     fn count(&mut self, memory: &mut DynamoMemory, out: &mut RequestBuf) -> Result<(), OpError> {
-        let table = &self.tables[memory.collection];
+        let body = start_keyed(&self.tables[memory.collection], &memory.key, false, out)?;
         draw(&mut self.random, &mut memory.revision);
         let (delta, initial) = (i128::from(memory.delta), i128::from(memory.initial));
         let least = (i128::from(i64::MIN) - delta).max(i64::MIN.into());
         let greatest = (i128::from(i64::MAX) - delta).min(i64::MAX.into());
-        let body = start_keyed(table, &memory.key, false, out)?;
         let text = format!(
             ",\"UpdateExpression\":\"SET {BODY} = if_not_exists({BODY}, :before) + :delta, {REVISION} = :revision\",\
              \"ConditionExpression\":\"attribute_not_exists({BODY}) OR {BODY} BETWEEN :least AND :greatest\",\
              \"ReturnValues\":\"ALL_NEW\",\"ExpressionAttributeValues\":{{\":before\":{{\"N\":\"{}\"}},\
              \":delta\":{{\"N\":\"{delta}\"}},\":revision\":{{\"S\":\"{}\"}},\":least\":{{\"N\":\"{least}\"}},\
-             \":greatest\":{{\"N\":\"{greatest}\"}}}}}}",
+             \":greatest\":{{\"N\":\"{greatest}\"}}}}",
             initial - delta,
             memory.revision
         );
-        push(body, &text);
-        self.signer.sign("UpdateItem", out);
+        push(body, &[&text]);
+        self.send("UpdateItem", out);
         Ok(())
     }
 
@@ -297,13 +290,13 @@ impl DynamoDialect {
         // Not before its time.
         let until = now.saturating_add(expiry).as_secs().saturating_add(1);
         let body = start_keyed(table, &memory.key, false, out)?;
-        let text = format!(
-            ",\"UpdateExpression\":\"SET {EXPIRES} = :until\",\"ExpressionAttributeValues\":{{\":until\":{{\"N\":\"{until}\"}}}}"
+        push(
+            body,
+            &[",\"UpdateExpression\":\"SET ", EXPIRES, " = :until\",\"ExpressionAttributeValues\":{\":until\":"],
         );
-        push(body, &text);
-        push_condition(table, EXISTS_ALREADY, body);
-        push(body, "}");
-        self.signer.sign("UpdateItem", out);
+        push(body, &["{\"N\":\"", itoa::Buffer::new().format(until), "\"}}"]);
+        push_condition(table, IS_THERE, body);
+        self.send("UpdateItem", out);
         Ok(())
     }
 
@@ -394,7 +387,7 @@ impl DynamoDialect {
         }
         memory.awaits = Awaits::Write;
         memory.expires.clear();
-        memory.expires.extend_from_slice(json::member(item, EXPIRES).unwrap_or_default());
+        memory.expires.push_str(&String::from_utf8_lossy(json::member(item, EXPIRES).unwrap_or_default()));
         self.put(memory, &changed, "", out)
     }
 
@@ -427,20 +420,17 @@ impl DynamoDialect {
         let table = &self.tables[memory.collection];
         let index = &table.indexes[memory.index];
         let body = start(table, true, out);
-        push(body, ",\"IndexName\":");
-        push_text(&index.name, body);
-        push(body, ",\"KeyConditionExpression\":\"#f = :v\",\"ExpressionAttributeNames\":{\"#f\":");
+        push(body, &[",\"IndexName\":\"", &index.name, "\",\"KeyConditionExpression\":\"#f = :v\""]);
+        push(body, &[",\"ExpressionAttributeNames\":{\"#f\":"]);
         push_text(&index.attribute.name, body);
-        push(body, "},\"ExpressionAttributeValues\":{\":v\":");
+        push(body, &["},\"ExpressionAttributeValues\":{\":v\":"]);
         push_scalar(index.attribute.kind, &String::from_utf8_lossy(&memory.payload), body);
-        push(body, "},\"Limit\":");
-        push(body, itoa::Buffer::new().format(memory.left));
+        push(body, &["},\"Limit\":", itoa::Buffer::new().format(memory.left)]);
         if !memory.after.is_empty() {
-            push(body, ",\"ExclusiveStartKey\":");
+            push(body, &[",\"ExclusiveStartKey\":"]);
             body.extend_from_slice(&memory.after);
         }
-        push(body, "}");
-        self.signer.sign("Query", out);
+        self.send("Query", out);
     }
 
     /// Handles a page, and requests the next one if the page had to end early: at 1 MB.
@@ -448,12 +438,11 @@ impl DynamoDialect {
         let told = self.told(answer, false)?;
         let table = &self.tables[memory.collection];
         for item in json::elements(told.items.ok_or_else(|| senseless(answer, false))?).take(memory.left as usize) {
+            memory.left -= 1;
             let Some(key) = table.key_of(item) else { continue };
             let body = table.body_of(item, &mut self.scratch);
             memory.found.add(&key, body.map_err(|why| OpError::new(ErrorKind::Failed, why))?);
         }
-        let begun = memory.left;
-        memory.left = begun.saturating_sub(json::elements(told.items.unwrap_or_default()).count() as u32);
         match told.last_key.filter(|_| memory.left > 0) {
             Some(last) => {
                 memory.after.clear();

@@ -41,7 +41,7 @@ pub(crate) struct DynamoMemory {
     /// The revision that the document must have.
     pub(super) expected: String,
     /// When the document that is changed expires, as the server sent it.
-    pub(super) expires: Vec<u8>,
+    pub(super) expires: String,
     /// The last key of a page, as the server sent it.
     pub(super) after: Vec<u8>,
     pub(super) index: usize,

@@ -89,14 +89,23 @@ impl Server {
         Ok(response)
     }
 
-    fn unexpected(&self, doing: &str, response: &Response) -> StoreError {
-        StoreError::Failed(format!("{}: cannot {doing}: {}", self.host, errors::message(&response.answer())))
-    }
-
-    /// Makes a call that must succeed.
-    pub(super) async fn done(&self, operation: &str, body: &Value, doing: &str) -> Result<Value, StoreError> {
+    /// Makes a call that succeeds, or fails with one of these errors. Returns its answer if it succeeded.
+    async fn ask(
+        &self,
+        operation: &str,
+        body: &Value,
+        doing: &str,
+        usual: &[&str],
+    ) -> Result<Option<Value>, StoreError> {
         let response = self.call(operation, body).await?;
-        if response.is_success() { Ok(response.json()) } else { Err(self.unexpected(doing, &response)) }
+        let answer = response.answer();
+        if response.is_success() {
+            Ok(Some(response.json()))
+        } else if usual.contains(&&*errors::name(&answer)) {
+            Ok(None)
+        } else {
+            Err(StoreError::Failed(format!("{}: cannot {doing}: {}", self.host, errors::message(&answer))))
+        }
     }
 
     /// Identifies the server.
@@ -135,7 +144,7 @@ impl Server {
             if after.is_string() {
                 body["ExclusiveStartTableName"] = after;
             }
-            let told = self.done("ListTables", &body, "list its tables").await?;
+            let told = self.ask("ListTables", &body, "list its tables", &[]).await?.unwrap_or_default();
             let page = told["TableNames"].as_array().into_iter().flatten();
             names.extend(page.filter_map(Value::as_str).map(str::to_owned));
             after = told["LastEvaluatedTableName"].clone();
@@ -147,12 +156,9 @@ impl Server {
 
     /// The description of a table; `None` if it does not exist.
     pub(super) async fn describe(&self, table: &str) -> Result<Option<Value>, StoreError> {
-        let response = self.call("DescribeTable", &json!({ "TableName": table })).await?;
-        match &*errors::name(&response.answer()) {
-            "" if response.is_success() => Ok(Some(response.json()["Table"].take())),
-            MISSING => Ok(None),
-            _ => Err(self.unexpected(&format!("describe the table `{table}`"), &response)),
-        }
+        let doing = format!("describe the table `{table}`");
+        let told = self.ask("DescribeTable", &json!({ "TableName": table }), &doing, &[MISSING]).await?;
+        Ok(told.map(|mut told| told["Table"].take()))
     }
 
     /// The attribute by whose time the server removes items of a table.
@@ -169,13 +175,10 @@ impl Server {
     pub(super) async fn set_expires(&self, table: &str) -> Result<(), StoreError> {
         let how = json!({ "Enabled": true, "AttributeName": EXPIRES });
         let update = json!({ "TableName": table, "TimeToLiveSpecification": how });
-        let response = self.call("UpdateTimeToLive", &update).await?;
-        match &*errors::name(&response.answer()) {
-            "" if response.is_success() => Ok(()),
-            // It is set already, or is no operation of this server.
-            errors::INVALID | "UnknownOperationException" => Ok(()),
-            _ => Err(self.unexpected(&format!("set the time to live of `{table}`"), &response)),
-        }
+        let doing = format!("set the time to live of `{table}`");
+        // It is set already, or is no operation of this server.
+        let usual = [errors::INVALID, "UnknownOperationException"];
+        self.ask("UpdateTimeToLive", &update, &doing, &usual).await.map(drop)
     }
 
     /// Waits until a table is neither being made nor removed. Returns its description, or `None` if it is gone.
@@ -191,9 +194,9 @@ impl Server {
                 return Ok(Some(told));
             }
             if begun.elapsed() > CHANGE {
-                let (host, status) = (&self.host, &told["TableStatus"]);
                 return Err(StoreError::Failed(format!(
-                    "{host}: the table `{table}` is still {status} after {CHANGE:?}; look at it in the console"
+                    "{}: the table `{table}` is still {} after {CHANGE:?}; look at it in the console",
+                    self.host, told["TableStatus"]
                 )));
             }
             tokio::time::sleep(pause).await;
@@ -205,26 +208,19 @@ impl Server {
     pub(super) async fn mark_of(&self, table: &str) -> Result<Found, StoreError> {
         let key = json!({ KEY: { "S": MARKER } });
         let read = json!({ "TableName": table, "Key": key, "ConsistentRead": true });
-        for again in [true, false] {
-            let response = self.call("GetItem", &read).await?;
-            match &*errors::name(&response.answer()) {
-                "" if response.is_success() => {
-                    let mark = response.json()["Item"][MARK]["S"].as_str().map(str::to_owned);
-                    return Ok(mark.map_or(Found::Unmarked, Found::Marked));
-                }
-                // Also said of a table that is being made or removed.
-                MISSING if again => {
-                    if self.rested(table).await?.is_none() {
-                        return Ok(Found::Missing);
-                    }
-                }
-                MISSING => return Ok(Found::Missing),
-                // It has other keys.
-                errors::INVALID => return Ok(Found::Unmarked),
-                _ => return Err(self.unexpected(&format!("read Storebench's marker in `{table}`"), &response)),
+        let doing = format!("read Storebench's marker in `{table}`");
+        // Neither a table with other keys has one, nor one that is being made or removed.
+        for _ in 0..2 {
+            let usual = [MISSING, errors::INVALID];
+            if let Some(told) = self.ask("GetItem", &read, &doing, &usual).await? {
+                let mark = told["Item"][MARK]["S"].as_str().map(str::to_owned);
+                return Ok(mark.map_or(Found::Unmarked, Found::Marked));
+            }
+            if self.rested(table).await?.is_none() {
+                return Ok(Found::Missing);
             }
         }
-        Ok(Found::Missing)
+        Ok(Found::Unmarked)
     }
 
     /// Marks a table, if its previous mark still is `before`.
@@ -237,12 +233,9 @@ impl Server {
                 write["ExpressionAttributeValues"] = json!({ ":before": { "S": before } });
             }
         }
-        let response = self.call("PutItem", &write).await?;
-        match &*errors::name(&response.answer()) {
-            "" if response.is_success() => Ok(SiteOutcome::Done),
-            CONDITION | MISSING => Ok(SiteOutcome::Changed),
-            _ => Err(self.unexpected(&format!("write Storebench's marker to `{table}`"), &response)),
-        }
+        let doing = format!("write Storebench's marker to `{table}`");
+        let done = self.ask("PutItem", &write, &doing, &[CONDITION, MISSING]).await?;
+        Ok(if done.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
     /// Creates a table, and waits until it can be used.
@@ -253,7 +246,6 @@ impl Server {
             .chain(table.indexes.iter().map(|index| &index.attribute))
             .map(|of| json!({ "AttributeName": of.name, "AttributeType": of.kind }))
             .collect();
-        let hash = |name: &str| json!([{ "AttributeName": name, "KeyType": "HASH" }]);
         let mut create = json!({
             "TableName": table.name, "BillingMode": "PAY_PER_REQUEST", "KeySchema": hash(KEY),
             "AttributeDefinitions": attributes,
@@ -265,25 +257,22 @@ impl Server {
             };
             create["GlobalSecondaryIndexes"] = table.indexes.iter().map(index).collect();
         }
-        let response = self.call("CreateTable", &create).await?;
-        if !response.is_success() {
-            return match &*errors::name(&response.answer()) {
-                IN_USE => Ok(SiteOutcome::Changed),
-                _ => Err(self.unexpected(&format!("create the table `{}`", table.name), &response)),
-            };
-        }
-        Ok(if self.rested(&table.name).await?.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed })
+        let doing = format!("create the table `{}`", table.name);
+        let made = self.ask("CreateTable", &create, &doing, &[IN_USE]).await?.is_some();
+        let there = made && self.rested(&table.name).await?.is_some();
+        Ok(if there { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
     /// Removes a table, and waits until it is gone. A missing one is not an error.
     pub(super) async fn remove(&self, table: &str) -> Result<(), StoreError> {
-        let response = self.call("DeleteTable", &json!({ "TableName": table })).await?;
-        match &*errors::name(&response.answer()) {
-            // `IN_USE`: it is being removed already.
-            "" if response.is_success() => {}
-            IN_USE | MISSING => {}
-            _ => return Err(self.unexpected(&format!("remove the table `{table}`"), &response)),
-        }
+        let doing = format!("remove the table `{table}`");
+        // `IN_USE`: it is being removed already.
+        self.ask("DeleteTable", &json!({ "TableName": table }), &doing, &[IN_USE, MISSING]).await?;
         self.rested(table).await.map(drop)
     }
+}
+
+/// A key schema of only a hash key.
+fn hash(name: &str) -> Value {
+    json!([{ "AttributeName": name, "KeyType": "HASH" }])
 }

@@ -144,7 +144,8 @@ fn mac(key: &[u8]) -> Result<Hmac<Sha256>, StoreError> {
     Hmac::new_from_slice(key).map_err(|e| StoreError::Failed(format!("cannot sign requests: {e}")))
 }
 
-fn push(into: &mut Vec<u8>, texts: &[&str]) {
+/// Appends texts.
+pub(super) fn push(into: &mut Vec<u8>, texts: &[&str]) {
     texts.iter().for_each(|text| into.extend_from_slice(text.as_bytes()));
 }
 

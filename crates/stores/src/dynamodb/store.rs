@@ -243,12 +243,8 @@ impl Store for DynamoStore {
         self.control.block_on(async {
             let server = self.greeted(PATIENCE).await?;
             let mut names = server.tables().await?;
-            for marked in self.site(&server).look().await?.marked {
-                let table = format!("{}{}", self.target.prefix, marked.name);
-                if let Some(name) = names.iter_mut().find(|name| **name == table) {
-                    *name = marked.name;
-                }
-            }
+            names.retain(|name| !name.starts_with(&self.target.prefix));
+            names.extend(self.site(&server).look().await?.names());
             Ok(names)
         })
     }
@@ -293,7 +289,7 @@ impl Store for DynamoStore {
 
     fn stats(&self) -> Result<Stats, StoreError> {
         let all = self.control.block_on(self.descriptions())?;
-        let sum = |name: &str| all.iter().filter_map(|(_, told)| told[name].as_f64()).sum();
+        let sum = |name: &str| all.iter().filter_map(|(_, told)| told[name].as_f64()).sum::<f64>();
         let [read, written] = self.consumed.units();
         // AWS counts items and bytes every six hours.
         let (items, bytes) = (sum("ItemCount"), sum("TableSizeBytes"));
