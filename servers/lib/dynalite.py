@@ -19,7 +19,7 @@ def start(port, folder, options):
         process.require_free(port)
         command = ["node", root / "node_modules/dynalite/cli.js", "--host", "127.0.0.1", "--port", port]
         command += ["--path", folder / "data"]
-        command += options.option or ["--createTableMs", "50", "--deleteTableMs", "50", "--updateTableMs", "50"]
+        command += options.option or ["--createTableMs", "10", "--deleteTableMs", "10", "--updateTableMs", "10"]
         ready = lambda: process.fetch(port, "/") is not None
         process.launch(folder, "server", command, ready, cwd=folder)
     return f"dynamodb://127.0.0.1:{port}"
