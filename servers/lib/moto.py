@@ -8,6 +8,23 @@ from . import cache, process
 
 REQUIREMENTS = pathlib.Path(__file__).parent.parent / "moto/requirements.txt"
 
+# It would log every request, and its operations are not atomic: several at once lose increments of a counter.
+PROGRAM = """
+import logging, threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
+from moto.server import main
+
+logging.disable(logging.INFO)
+lock, call = threading.Lock(), Application.__call__
+
+def one_at_a_time(*arguments):
+    with lock:
+        return call(*arguments)
+
+Application.__call__ = one_at_a_time
+main()
+"""
+
 
 def install():
     """The distributions of `requirements.txt`, for this Python version."""
@@ -24,9 +41,7 @@ def start(port, folder, options):
     root = install()
     if not process.alive(folder, "server"):
         process.require_free(port)
-        # It would log every request.
-        program = "import logging; logging.disable(logging.INFO); from moto.server import main; main()"
-        command = [sys.executable, "-c", program, "-H", "127.0.0.1", "-p", port, *options.option]
+        command = [sys.executable, "-c", PROGRAM, "-H", "127.0.0.1", "-p", port, *options.option]
         environment = os.environ | {"PYTHONPATH": str(root)}
         ready = lambda: process.fetch(port, "/moto-api/") is not None
         process.launch(folder, "server", command, ready, env=environment, cwd=folder)
