@@ -1,8 +1,8 @@
 //! Bulk operations.
 //!
 //! `BatchGetItem` reads up to 100 documents, and `BatchWriteItem` writes up to 25, without a condition. What a server
-//! leaves unprocessed is requested again as long as it processes some. Inserts and deletions need conditions, so they are
-//! one request for each document.
+//! leaves unprocessed is requested again as long as it processes some. Inserts and deletions need conditions, so they
+//! are one request for each document.
 
 use std::collections::HashSet;
 

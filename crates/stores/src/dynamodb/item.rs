@@ -7,9 +7,9 @@
 //! | `B` | `{"$B": "base64"}` |
 //! | `SS`, `NS`, `BS` | `{"$SS": ["a"]}`, `{"$NS": [1.5]}`, `{"$BS": ["base64"]}` |
 //!
-//! So every item comes back as itself. DynamoDB has no number of more than 38 digits, below 1E-130 or above 9.99E+125, and
-//! no -0; documents with one are refused. It writes numbers in its own way (`1.0` becomes `1`), and keeps neither the
-//! order of members nor spaces.
+//! So every item comes back as itself. DynamoDB has no number of more than 38 digits, below 1E-130 or above 9.99E+125,
+//! and no -0; documents with one are refused. It writes numbers in its own way (`1.0` becomes `1`), and keeps neither
+//! the order of members nor spaces.
 
 use std::borrow::Cow;
 

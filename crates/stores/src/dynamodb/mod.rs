@@ -20,12 +20,12 @@
 //! | guarantee | AWS | ScyllaDB Alternator | other servers |
 //! |---|---|---|---|
 //! | `none` | | | what they promise is not known |
-//! | `majority` | a write is on disks in more than one zone | `LOCAL_QUORUM`; the commit log is synced later | refused |
+//! | `majority` | a write is on disks in more than one zone | `LOCAL_QUORUM`; commit logs are synced later | refused |
 //! | `fsync` | the same | refused | refused |
 //!
-//! The driver was tested with dynalite 4.0 and moto 5.2, which offer DynamoDB's interface. It was tested neither with AWS
-//! nor with ScyllaDB; for these it follows the documentation. `storebench conform dynamodb://…` runs the suite against
-//! your server.
+//! The driver was tested with dynalite 4.0 and moto 5.2, which offer DynamoDB's interface. It was tested neither with
+//! AWS nor with ScyllaDB; for these it follows the documentation. `storebench conform dynamodb://…` runs the suite
+//! against your server.
 
 mod bulk;
 mod dialect;

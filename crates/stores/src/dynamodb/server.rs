@@ -170,8 +170,8 @@ impl Server {
         Ok(told["AttributeName"].as_str().filter(|_| is_on && response.is_success()).map(str::to_owned))
     }
 
-    /// Has the server remove items of one of Storebench's tables when their time has come. A server that cannot leaves it
-    /// out, and the table then has no such attribute.
+    /// Has the server remove items of one of Storebench's tables when their time has come. A server that cannot leaves
+    /// it out, and the table then has no such attribute.
     pub(super) async fn set_expires(&self, table: &str) -> Result<(), StoreError> {
         let how = json!({ "Enabled": true, "AttributeName": EXPIRES });
         let update = json!({ "TableName": table, "TimeToLiveSpecification": how });

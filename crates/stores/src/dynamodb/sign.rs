@@ -3,8 +3,8 @@
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html>
 //!
 //! Crates that sign (`aws-sigv4`, `reqsign`, and the one within `object_store`) take and return requests of the crate
-//! `http`, with a map of headers for each, and bring 20 packages or do not sign for this service. This one writes into the
-//! buffers of a request, and allocates nothing once they have grown.
+//! `http`, with a map of headers for each, and bring 20 packages or do not sign for this service. This one writes into
+//! the buffers of a request, and allocates nothing once they have grown.
 
 use std::time::{Duration, SystemTime};
 

@@ -83,8 +83,8 @@ impl Site for Tables<'_> {
         Ok(SiteOutcome::Done)
     }
 
-    /// Marks each table as being removed first. A copy that takes it over meanwhile also replaces the mark that was found,
-    /// so only one of the two succeeds.
+    /// Marks each table as being removed first. A copy that takes it over meanwhile also replaces the mark that was
+    /// found, so only one of the two succeeds.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         for going in &removal.going {
             let table = self.name(&going.name);

@@ -210,14 +210,14 @@ impl Store for DynamoStore {
             rows: &[RowsKind::Walk],
             notes: vec![
                 "A document larger than 400 KB is refused; so is a key longer than 2048 bytes, and an empty one.",
-                "An item of Storebench is its document and about 50 bytes of key, revision and names; each indexed field is \
-                 stored twice more. DynamoDB bills that, and so do the figures of consumed capacity.",
+                "An item has its document and about 50 bytes of key, revision and names, and each index stores it once \
+                 more. DynamoDB bills that, and the figures of consumed capacity include it.",
                 "An index over several fields serves pages by the first one. Arrays and objects are not indexed.",
                 "Bytes are sent as base64, which makes requests a third larger.",
                 "An expired document is removed within days, and is read until then. moto removes none.",
                 "A table that is made or removed takes seconds at AWS; the driver waits for it.",
-                "Tested only against dynalite 4.0 and moto 5.2. For DynamoDB itself and ScyllaDB Alternator, the driver \
-                 follows their documentation.",
+                "Tested only against dynalite 4.0 and moto 5.2. For DynamoDB itself and ScyllaDB Alternator, the \
+                 driver follows their documentation.",
             ],
             ..Capabilities::default()
         }

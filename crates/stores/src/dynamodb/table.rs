@@ -148,8 +148,8 @@ impl Table {
         let parts: Vec<Cow<'_, str>> = json::elements(key.as_bytes()).filter_map(part).collect();
         let ([hash, range], [first, second]) = (self.keys.as_slice(), parts.as_slice()) else {
             return Err(refused(format!(
-                "`{key}` is no key of the table `{}`, which has a hash key and a range key; expected a JSON array of both, \
-                 such as [\"a\",7]",
+                "`{key}` is no key of the table `{}`, which has a hash key and a range key; expected a JSON array of \
+                 both, such as [\"a\",7]",
                 self.name
             )));
         };

@@ -20,7 +20,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         OptionHelp { name: "prefix", meaning: "prefix of the names of Storebench's tables (default `storebench-`)" },
         OptionHelp {
             name: "documents",
-            meaning: "`text` keeps a document as it was written (default); `native` makes each of its members an attribute",
+            meaning: "`text` keeps documents as they were written (default); `native` makes members attributes",
         },
     ],
     decorator: false,
@@ -112,8 +112,8 @@ fn credentials(
         (Some(key), Some(secret)) => return Ok(of(key, secret, None)),
         (Some(key), None) => {
             return Err(StoreError::BadUrl(format!(
-                "the URL names the access key `{key}` without its secret; put the secret into STOREBENCH_PASSWORD, or leave \
-                 out the key and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                "the URL names the access key `{key}` without its secret; put the secret into STOREBENCH_PASSWORD, or \
+                 leave out the key and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )));
         }
         (None, Some(_)) if !address.password_assumed => {

@@ -93,8 +93,8 @@ impl RequestBuf {
         &mut self.body
     }
 
-    /// The body, and the buffer for headers of this request alone, as they are sent. If it has any, `Content-Type` must be
-    /// among them.
+    /// The body, and the buffer for headers of this request alone, as they are sent. If it has any, `Content-Type` must
+    /// be among them.
     pub(crate) fn signed_parts(&mut self) -> (&[u8], &mut Vec<u8>) {
         (&self.body, &mut self.headers)
     }

@@ -1,4 +1,5 @@
-//! Tests of the `dynamodb` driver with dynalite and moto, which are not DynamoDB, and with a fake server that throttles.
+//! Tests of the `dynamodb` driver with dynalite and moto, which are not DynamoDB, and with a fake server that
+//! throttles.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
