@@ -39,6 +39,8 @@ mod urls {
         b"couchdb://u@h:5984/prefix",
         b"couchdbs://h",
         b"ravendb://h:8080/storebench?replicas=2",
+        b"dynamodbs://key:secret@dynamodb.eu-west-1.amazonaws.com?prefix=mine-&documents=native",
+        b"dynamodb://h:8000?region=r",
         b"couchbase://u:p@h,h2/bucket?scope=s&keys=none&compression=snappy",
         b"couchbases://u:p@h/bucket?compression=none",
     ];

@@ -15,6 +15,8 @@ mod connection;
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;

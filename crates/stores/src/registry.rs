@@ -59,6 +59,8 @@ static SCHEMES: &[Scheme] = &[
     crate::couchbase::SCHEME,
     #[cfg(feature = "ravendb")]
     crate::ravendb::SCHEME,
+    #[cfg(feature = "dynamodb")]
+    crate::dynamodb::SCHEME,
     Scheme {
         name: "memory",
         what: "Documents in the memory of the Storebench process; they are lost when it ends",
@@ -304,6 +306,8 @@ fn make(
         "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
         #[cfg(feature = "ravendb")]
         "ravendb" => Ok(Arc::new(crate::ravendb::RavenStore::new(url, options)?)),
+        #[cfg(feature = "dynamodb")]
+        "dynamodb" => Ok(Arc::new(crate::dynamodb::DynamoStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }

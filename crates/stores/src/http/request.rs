@@ -30,6 +30,7 @@ pub(crate) struct RequestBuf {
     quoted: Vec<u8>,
     body: Vec<u8>,
     has_body: bool,
+    headers: Vec<u8>,
     changes: bool,
     /// How often a bulk request in this buffer was cut in two.
     pub(crate) splits: u64,
@@ -50,6 +51,7 @@ impl RequestBuf {
         self.method = method;
         self.target.clear();
         self.body.clear();
+        self.headers.clear();
         self.has_body = false;
         self
     }
@@ -91,6 +93,12 @@ impl RequestBuf {
         &mut self.body
     }
 
+    /// The body, and the buffer for headers of this request alone, as they are sent. If it has any, `Content-Type` must
+    /// be among them.
+    pub(crate) fn signed_parts(&mut self) -> (&[u8], &mut Vec<u8>) {
+        (&self.body, &mut self.headers)
+    }
+
     /// Whether the outcome is unknown if this request is lost.
     pub(crate) fn changes(&self) -> bool {
         self.changes
@@ -128,7 +136,8 @@ impl RequestBuf {
         out.extend_from_slice(self.target.as_bytes());
         out.extend_from_slice(b" HTTP/1.1\r\n");
         out.extend_from_slice(&self.common);
-        if self.has_body {
+        out.extend_from_slice(&self.headers);
+        if self.has_body && self.headers.is_empty() {
             out.extend_from_slice(b"Content-Type: application/json\r\n");
         }
         if self.has_body || !self.method.is_safe() {

@@ -59,7 +59,7 @@ impl Target {
     /// The target of an address. Every request has the headers for host, accepted types and authorization.
     pub(crate) fn of(address: &Address) -> Self {
         let none = Self { host: address.host().clone(), tls: address.tls.clone(), headers: [].as_slice().into() };
-        let target = none.with("Host", &address.host().to_string()).with("Accept", "application/json");
+        let target = none.with("Host", &Self::host_header(address)).with("Accept", "application/json");
         match &address.user {
             Some(user) => {
                 let password = address.password.as_ref().map_or("", Secret::expose);
@@ -67,6 +67,13 @@ impl Target {
             }
             None => target,
         }
+    }
+
+    /// The header `Host`. It names the port only if that is not the usual one of the protocol, as signatures expect.
+    pub(crate) fn host_header(address: &Address) -> String {
+        let host = address.host().to_string();
+        let usual = if address.tls.is_some() { ":443" } else { ":80" };
+        host.strip_suffix(usual).map_or_else(|| host.clone(), str::to_owned)
     }
 
     /// Adds a header to every request. A character that no header may have is left out.

@@ -149,6 +149,12 @@ fn to_couchdb() {
 }
 
 #[test]
+#[cfg(feature = "dynamodb")]
+fn to_dynamodb() {
+    real("dynalite", &[]);
+}
+
+#[test]
 #[cfg(feature = "ravendb")]
 fn to_ravendb() {
     real("ravendb", &[]);

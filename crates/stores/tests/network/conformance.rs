@@ -44,6 +44,38 @@ fn pouchdb_server() {
     conforms(&*open(&server.url));
 }
 
+/// DynamoDB has no items larger than 400 KB.
+#[cfg(feature = "dynamodb")]
+const TOO_LARGE: [(&str, &str); 2] = [
+    ("documents: JSON of 2 bytes to 1 MiB comes back", "Item size has exceeded"),
+    ("documents: bytes of 2 bytes to 1 MiB come back", "Item size has exceeded"),
+];
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn dynalite() {
+    let server = Server::start("dynalite");
+    let store = open(&server.url);
+    conforms_but(&*store, &TOO_LARGE);
+    let version = store.describe().version;
+    assert!(version.starts_with("dynalite, which is not DynamoDB"), "{version}");
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn dynalite_with_native_documents() {
+    let server = Server::start("dynalite");
+    let nameless = ("documents: every kind of JSON comes back", "no attribute without a name");
+    conforms_but(&*open(&format!("{}?documents=native", server.url)), &[&TOO_LARGE[..], &[nameless]].concat());
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn moto() {
+    let server = Server::start("moto");
+    conforms_but(&*open(&server.url), &TOO_LARGE);
+}
+
 #[cfg(feature = "memcached")]
 #[test]
 fn memcached() {

@@ -18,6 +18,8 @@ mod together;
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 #[cfg(feature = "memcached")]
 mod memcached;
 #[cfg(feature = "mongodb")]

@@ -89,6 +89,8 @@ servers! {
     ferretdb: "ferretdb" with ["server"];
     ferretdb_postgres: "ferretdb-postgres" with ["server", "storage"];
     nx_27017: "nx-27017" with ["server"];
+    dynalite: "dynalite" with ["server"];
+    moto: "moto" with ["server"];
 }
 
 #[test]

@@ -1,0 +1,229 @@
+//! Bulk operations.
+//!
+//! `BatchGetItem` reads up to 100 documents, and `BatchWriteItem` writes up to 25, without a condition. What a server
+//! leaves unprocessed is requested again as long as it processes some. Inserts and deletions need conditions, so they
+//! are one request for each document.
+
+use std::collections::HashSet;
+
+use storebench_documents::json;
+use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
+
+use super::dialect::{DynamoDialect, IS_NEW, is_conditional_failure};
+use super::errors::{INVALID, fault, name, senseless};
+use super::memory::{Awaits, DynamoMemory};
+use super::sign::push;
+use crate::document::{EXISTS, NOT_SENT};
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
+use crate::repeats::Repeats;
+
+/// The most documents of a request.
+const READ_AT_ONCE: usize = 100;
+const WRITTEN_AT_ONCE: usize = 25;
+
+const UNPROCESSED: OpError =
+    OpError::fixed(ErrorKind::Temporary, "the server left it unprocessed (throttled); nothing was done");
+
+impl DynamoDialect {
+    /// Starts a bulk operation. Returns false if there is nothing to send.
+    pub(super) fn begin_bulk(
+        &mut self,
+        items: Batch<'_>,
+        memory: &mut DynamoMemory,
+        out: &mut RequestBuf,
+    ) -> Result<bool, OpError> {
+        let table = &self.tables[memory.collection];
+        let by_key = matches!(memory.kind, Some(OpKind::BulkRead | OpKind::BulkDelete));
+        let mut seen = HashSet::new();
+        for (number, (key, body)) in (0..).zip(items.iter()) {
+            memory.bulk.items.push(key, body);
+            self.scratch.clear();
+            // A document with an invalid key does not exist. A request must not name a key twice.
+            if !by_key || table.push_key(key, &mut self.scratch).is_ok() && seen.insert(key) {
+                memory.bulk.part.push(number);
+            }
+        }
+        (memory.awaits, memory.left) = match memory.kind {
+            Some(OpKind::BulkRead) => (Awaits::BulkRead, READ_AT_ONCE as u32),
+            Some(OpKind::BulkUpsert) => (Awaits::BulkWrite, WRITTEN_AT_ONCE as u32),
+            _ => (Awaits::Each, 1),
+        };
+        if memory.awaits == Awaits::BulkWrite {
+            memory.bulk.part_repeated();
+        }
+        let rest = std::mem::take(&mut memory.bulk.part);
+        memory.bulk.waiting.push(rest);
+        self.send_next(memory, out)
+    }
+
+    /// Sends the next part. Returns false if there is none.
+    fn send_next(&mut self, memory: &mut DynamoMemory, out: &mut RequestBuf) -> Result<bool, OpError> {
+        while memory.bulk.next_part() {
+            let part = &mut memory.bulk.part;
+            if part.len() > memory.left as usize {
+                let rest = part.split_off(memory.left as usize);
+                memory.bulk.waiting.push(rest);
+            }
+            if self.send_part(memory, out) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends the current part. Returns false if nothing of it can be sent.
+    fn send_part(&mut self, memory: &mut DynamoMemory, out: &mut RequestBuf) -> bool {
+        if memory.awaits == Awaits::Each {
+            return self.send_one(memory, out);
+        }
+        let table = &self.tables[memory.collection];
+        let reads = memory.awaits == Awaits::BulkRead;
+        out.begin(Method::POST).raw("/");
+        if reads {
+            out.only_reads();
+        }
+        let body = out.body();
+        push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{\"", &table.name]);
+        push(body, &[if reads { "\":{\"Keys\":[" } else { "\":[" }]);
+        let Bulk { items, part, rejects, .. } = &mut memory.bulk;
+        let (items, start, random) = (items.as_batch(), body.len(), &mut self.random);
+        part.retain(|number| {
+            let (key, document) = items.get(*number as usize).unwrap_or_default();
+            let before = body.len();
+            push(
+                body,
+                &[if before > start { "," } else { "" }, if reads { "{" } else { "{\"PutRequest\":{\"Item\":" }],
+            );
+            let pushed = if reads {
+                table.push_key(key, body)
+            } else {
+                table.push_item(key, itoa::Buffer::new().format(random.u64(..)), document, body)
+            };
+            push(body, &[if reads { "}" } else { "}}" }]);
+            pushed
+                .map_err(|error| {
+                    body.truncate(before);
+                    rejects.push(Reject { item: *number as usize, error });
+                })
+                .is_ok()
+        });
+        push(body, &["]", if reads { if self.strong { ",\"ConsistentRead\":true}" } else { "}" } } else { "" }, "}"]);
+        self.send(if reads { "BatchGetItem" } else { "BatchWriteItem" }, out);
+        !memory.bulk.part.is_empty()
+    }
+
+    /// Sends an insert or a deletion of one document.
+    fn send_one(&mut self, memory: &mut DynamoMemory, out: &mut RequestBuf) -> bool {
+        let [number] = memory.bulk.part[..] else { return false };
+        memory.key.clear();
+        let (key, document) = memory.bulk.items.as_batch().get(number as usize).unwrap_or_default();
+        memory.key.push_str(key);
+        let document = document.to_vec();
+        let sent = if memory.kind == Some(OpKind::BulkDelete) {
+            self.delete(memory, out)
+        } else {
+            self.put(memory, &document, IS_NEW, out)
+        };
+        sent.map_err(|error| memory.bulk.reject(number, error)).is_ok()
+    }
+
+    /// Handles the answer to a request of a bulk operation, or the error if there is no answer.
+    pub(super) fn bulk_answer<'a>(
+        &'a mut self,
+        memory: &'a mut DynamoMemory,
+        answer: Result<Answer<'a>, OpError>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        let taken = match answer {
+            Err(error) => Err(error),
+            Ok(answer) if memory.awaits == Awaits::Each && is_conditional_failure(&answer) => {
+                if memory.kind == Some(OpKind::BulkInsert) {
+                    memory.bulk.reject_part(&EXISTS);
+                }
+                Ok(())
+            }
+            // A single document may be the cause: it is too large. Nothing was done.
+            Ok(answer) if answer.status == 400 && name(&answer) == INVALID && memory.bulk.cut() => {
+                out.splits += 1;
+                let first = std::mem::take(&mut memory.bulk.part);
+                memory.bulk.waiting.push(first);
+                Ok(())
+            }
+            Ok(answer) if !answer.is_success() => Err(fault(&answer, out.changes())),
+            Ok(answer) => match memory.awaits {
+                Awaits::BulkRead => self.take_documents(memory, &answer),
+                Awaits::BulkWrite => self.take_outcomes(memory, &answer),
+                _ => self.told(&answer, true).map(|_| memory.bulk.written += 1),
+            },
+        };
+        if let Err(error) = taken {
+            let bulk = &mut memory.bulk;
+            let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
+            if alone || memory.awaits == Awaits::BulkRead {
+                return Err(error);
+            }
+            // The outcome of other documents is known, so report each document separately.
+            bulk.reject_part(&error);
+            if !matches!(error.kind, ErrorKind::Refused) {
+                while bulk.next_part() {
+                    bulk.reject_part(&NOT_SENT);
+                }
+            }
+        }
+        if self.send_next(memory, out)? {
+            return Ok(None);
+        }
+        Ok(Some(if memory.awaits == Awaits::BulkRead { memory.found.reply() } else { memory.bulk.reply() }))
+    }
+
+    fn take_documents(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>) -> Result<(), OpError> {
+        let told = self.told(answer, false)?;
+        let table = &self.tables[memory.collection];
+        let found = told.found.ok_or_else(|| senseless(answer, false))?;
+        let repeats =
+            Repeats::of(memory.bulk.items.as_batch().iter().map(|(key, _)| key).collect::<Vec<_>>().into_iter());
+        for item in json::members(found).flat_map(|table| json::elements(table.value)) {
+            let Some(key) = table.key_of(item) else { continue };
+            let body = table.body_of(item, &mut self.scratch).map_err(|why| OpError::new(ErrorKind::Failed, why))?;
+            for _ in 0..=repeats.more(&key) {
+                memory.found.add(&key, body);
+            }
+        }
+        let left = told.unprocessed.into_iter().flat_map(json::members);
+        let left = left.filter_map(|table| json::member(table.value, "Keys")).flat_map(json::elements);
+        self.ask_again(memory, left.collect(), |item| item)
+    }
+
+    fn take_outcomes(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>) -> Result<(), OpError> {
+        let told = self.told(answer, true)?;
+        let left = told.unprocessed.into_iter().flat_map(json::members).flat_map(|table| json::elements(table.value));
+        let left: Vec<&[u8]> = left.collect();
+        memory.bulk.written += memory.bulk.part.len().saturating_sub(left.len());
+        let put = |item| json::member(item, "PutRequest").and_then(|put| json::member(put, "Item")).unwrap_or_default();
+        self.ask_again(memory, left, put)
+    }
+
+    /// Requests again what the server left unprocessed, unless that is everything: then it needs a pause.
+    fn ask_again<'a>(
+        &self,
+        memory: &mut DynamoMemory,
+        left: Vec<&'a [u8]>,
+        item: impl Fn(&'a [u8]) -> &'a [u8],
+    ) -> Result<(), OpError> {
+        if left.is_empty() {
+            memory.bulk.part.clear();
+            return Ok(());
+        }
+        let table = &self.tables[memory.collection];
+        let keys: HashSet<_> = left.iter().filter_map(|left| table.key_of(item(left))).collect();
+        let some = left.len() < memory.bulk.part.len();
+        let mut part = std::mem::take(&mut memory.bulk.part);
+        part.retain(|number| keys.contains(memory.bulk.item(*number).0));
+        if some {
+            memory.bulk.waiting.push(part);
+            return Ok(());
+        }
+        memory.bulk.part = part;
+        Err(UNPROCESSED)
+    }
+}

@@ -1,0 +1,278 @@
+//! Control calls: what the server is, its tables, Storebench's marks.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use storebench_engine::store::{SiteOutcome, StoreError};
+
+use super::errors::{self, CONDITION, IN_USE, MISSING};
+use super::sign::Signer;
+use super::table::{EXPIRES, KEY, MARKER, Table};
+use crate::http::{Client, Method, Response};
+use crate::net::Host;
+
+/// The attribute of the marker that holds the mark.
+const MARK: &str = "sb_mark";
+/// How long a table may take to be made or removed.
+const CHANGE: Duration = Duration::from_secs(600);
+
+/// What a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Aws,
+    Alternator,
+    Dynalite,
+    Moto,
+    Unknown,
+}
+
+impl Kind {
+    /// Whether it can remove items when their time has come.
+    pub(super) fn expires(self) -> bool {
+        self != Self::Dynalite
+    }
+
+    /// Its name, for the result. No server tells its version.
+    pub(super) fn version(self) -> &'static str {
+        match self {
+            Self::Aws => "Amazon DynamoDB",
+            Self::Alternator => "ScyllaDB Alternator",
+            Self::Dynalite => "dynalite, which is not DynamoDB",
+            Self::Moto => "moto, which is not DynamoDB",
+            Self::Unknown => "a server with DynamoDB's interface",
+        }
+    }
+}
+
+/// What a table without a mark may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    Marked(String),
+    Unmarked,
+    Missing,
+}
+
+/// A server for control calls.
+pub(super) struct Server {
+    pub(super) client: Client,
+    pub(super) signer: Signer,
+    pub(super) host: Host,
+    /// Whether the user gave a key.
+    pub(super) has_key: bool,
+    pub(super) prefix: String,
+}
+
+impl Server {
+    /// Makes a call. The caller checks the status, except those of a rejected key or an overloaded server.
+    pub(super) async fn call(&self, operation: &str, body: &Value) -> Result<Response, StoreError> {
+        let mut request = self.client.request();
+        request.begin(Method::POST).raw("/").body().extend_from_slice(body.to_string().as_bytes());
+        self.signer.clone().sign(operation, &mut request);
+        let response = self.client.send(&request).await?;
+        let answer = response.answer();
+        if errors::is_not_allowed(&answer) {
+            let remedy = if self.has_key {
+                "check the access key, its secret and its permissions"
+            } else {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            };
+            let said = errors::message(&answer);
+            return Err(StoreError::Unreachable(format!("{} rejected the request ({said}); {remedy}", self.host)));
+        }
+        if matches!(response.status, 500 | 503) || errors::is_busy(&answer) {
+            let said = errors::message(&answer);
+            return Err(StoreError::Unreachable(format!(
+                "{} is too busy to answer ({said}); try again later",
+                self.host
+            )));
+        }
+        Ok(response)
+    }
+
+    /// Makes a call that succeeds, or fails with one of these errors. Returns its answer if it succeeded.
+    async fn ask(
+        &self,
+        operation: &str,
+        body: &Value,
+        doing: &str,
+        usual: &[&str],
+    ) -> Result<Option<Value>, StoreError> {
+        let response = self.call(operation, body).await?;
+        let answer = response.answer();
+        if response.is_success() {
+            Ok(Some(response.json()))
+        } else if usual.contains(&&*errors::name(&answer)) {
+            Ok(None)
+        } else {
+            Err(StoreError::Failed(format!("{}: cannot {doing}: {}", self.host, errors::message(&answer))))
+        }
+    }
+
+    /// Identifies the server.
+    ///
+    /// # Errors
+    /// `Unreachable` if there is no server, if it has no such interface, or if it rejects the key.
+    pub(super) async fn kind(&self, is_aws: bool) -> Result<Kind, StoreError> {
+        let response = self.call("ListTables", &json!({ "Limit": 1 })).await?;
+        if !response.is_success() || !response.json()["TableNames"].is_array() {
+            return Err(StoreError::Unreachable(format!(
+                "{} speaks HTTP, but is not DynamoDB ({}); check the port",
+                self.host,
+                errors::message(&response.answer())
+            )));
+        }
+        if is_aws {
+            return Ok(Kind::Aws);
+        }
+        if response.answer().header("server").is_some_and(|server| server.starts_with(b"Werkzeug")) {
+            return Ok(Kind::Moto);
+        }
+        // Alternator answers with the nodes of its data center; dynalite as to any GET.
+        let response = self.client.call(Method::GET, "/localnodes", None).await?;
+        Ok(match response.json() {
+            Value::Array(_) if response.is_success() => Kind::Alternator,
+            _ if response.answer().body.starts_with(b"healthy: dynamodb.us-east-1.amazonaws.com") => Kind::Dynalite,
+            _ => Kind::Unknown,
+        })
+    }
+
+    /// The names of all tables.
+    pub(super) async fn tables(&self) -> Result<Vec<String>, StoreError> {
+        let (mut names, mut after) = (Vec::new(), Value::Null);
+        loop {
+            let mut body = json!({});
+            if after.is_string() {
+                body["ExclusiveStartTableName"] = after;
+            }
+            let told = self.ask("ListTables", &body, "list its tables", &[]).await?.unwrap_or_default();
+            let page = told["TableNames"].as_array().into_iter().flatten();
+            names.extend(page.filter_map(Value::as_str).map(str::to_owned));
+            after = told["LastEvaluatedTableName"].clone();
+            if !after.is_string() {
+                return Ok(names);
+            }
+        }
+    }
+
+    /// The description of a table; `None` if it does not exist.
+    pub(super) async fn describe(&self, table: &str) -> Result<Option<Value>, StoreError> {
+        let doing = format!("describe the table `{table}`");
+        let told = self.ask("DescribeTable", &json!({ "TableName": table }), &doing, &[MISSING]).await?;
+        Ok(told.map(|mut told| told["Table"].take()))
+    }
+
+    /// The attribute by whose time the server removes items of a table.
+    pub(super) async fn expires(&self, table: &str) -> Result<Option<String>, StoreError> {
+        let response = self.call("DescribeTimeToLive", &json!({ "TableName": table })).await?;
+        // A server without it removes nothing.
+        let told = &response.json()["TimeToLiveDescription"];
+        let is_on = matches!(told["TimeToLiveStatus"].as_str(), Some("ENABLED" | "ENABLING"));
+        Ok(told["AttributeName"].as_str().filter(|_| is_on && response.is_success()).map(str::to_owned))
+    }
+
+    /// Has the server remove items of one of Storebench's tables when their time has come. A server that cannot leaves
+    /// it out, and the table then has no such attribute.
+    pub(super) async fn set_expires(&self, table: &str) -> Result<(), StoreError> {
+        let how = json!({ "Enabled": true, "AttributeName": EXPIRES });
+        let update = json!({ "TableName": table, "TimeToLiveSpecification": how });
+        let doing = format!("set the time to live of `{table}`");
+        // It is set already, or is no operation of this server.
+        let usual = [errors::INVALID, "UnknownOperationException"];
+        self.ask("UpdateTimeToLive", &update, &doing, &usual).await.map(drop)
+    }
+
+    /// Waits until a table is neither being made nor removed. Returns its description, or `None` if it is gone.
+    pub(super) async fn rested(&self, table: &str) -> Result<Option<Value>, StoreError> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let told = self.describe(table).await?;
+            let changes = |of: &Value, name: &str| matches!(of[name].as_str(), Some("CREATING" | "DELETING"));
+            let Some(told) = told else { return Ok(None) };
+            let mut indexes = told["GlobalSecondaryIndexes"].as_array().into_iter().flatten();
+            if !changes(&told, "TableStatus") && !indexes.any(|index| changes(index, "IndexStatus")) {
+                return Ok(Some(told));
+            }
+            if begun.elapsed() > CHANGE {
+                return Err(StoreError::Failed(format!(
+                    "{}: the table `{table}` is still {} after {CHANGE:?}; look at it in the console",
+                    self.host, told["TableStatus"]
+                )));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Reads the mark of a table. Waits for a table that is being made or removed.
+    pub(super) async fn mark_of(&self, table: &str) -> Result<Found, StoreError> {
+        let key = json!({ KEY: { "S": MARKER } });
+        let read = json!({ "TableName": table, "Key": key, "ConsistentRead": true });
+        let doing = format!("read Storebench's marker in `{table}`");
+        // Neither a table with other keys has one, nor one that is being made or removed.
+        for _ in 0..2 {
+            let usual = [MISSING, errors::INVALID];
+            if let Some(told) = self.ask("GetItem", &read, &doing, &usual).await? {
+                let mark = told["Item"][MARK]["S"].as_str().map(str::to_owned);
+                return Ok(mark.map_or(Found::Unmarked, Found::Marked));
+            }
+            if self.rested(table).await?.is_none() {
+                return Ok(Found::Missing);
+            }
+        }
+        Ok(Found::Unmarked)
+    }
+
+    /// Marks a table, if its previous mark still is `before`.
+    pub(super) async fn mark(&self, table: &str, before: Option<&str>, mark: &str) -> Result<SiteOutcome, StoreError> {
+        let mut write = json!({ "TableName": table, "Item": { KEY: { "S": MARKER }, MARK: { "S": mark } } });
+        match before {
+            None => write["ConditionExpression"] = json!(format!("attribute_not_exists({KEY})")),
+            Some(before) => {
+                write["ConditionExpression"] = json!(format!("{MARK} = :before"));
+                write["ExpressionAttributeValues"] = json!({ ":before": { "S": before } });
+            }
+        }
+        let doing = format!("write Storebench's marker to `{table}`");
+        let done = self.ask("PutItem", &write, &doing, &[CONDITION, MISSING]).await?;
+        Ok(if done.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed })
+    }
+
+    /// Creates a table, and waits until it can be used.
+    pub(super) async fn create(&self, table: &Table) -> Result<SiteOutcome, StoreError> {
+        let attributes: Vec<Value> = table
+            .keys
+            .iter()
+            .chain(table.indexes.iter().map(|index| &index.attribute))
+            .map(|of| json!({ "AttributeName": of.name, "AttributeType": of.kind }))
+            .collect();
+        let mut create = json!({
+            "TableName": table.name, "BillingMode": "PAY_PER_REQUEST", "KeySchema": hash(KEY),
+            "AttributeDefinitions": attributes,
+        });
+        if !table.indexes.is_empty() {
+            let index = |of: &super::table::Index| {
+                let projection = json!({ "ProjectionType": "ALL" });
+                json!({ "IndexName": of.name, "KeySchema": hash(&of.attribute.name), "Projection": projection })
+            };
+            create["GlobalSecondaryIndexes"] = table.indexes.iter().map(index).collect();
+        }
+        let doing = format!("create the table `{}`", table.name);
+        let made = self.ask("CreateTable", &create, &doing, &[IN_USE]).await?.is_some();
+        let there = made && self.rested(&table.name).await?.is_some();
+        Ok(if there { SiteOutcome::Done } else { SiteOutcome::Changed })
+    }
+
+    /// Removes a table, and waits until it is gone. A missing one is not an error.
+    pub(super) async fn remove(&self, table: &str) -> Result<(), StoreError> {
+        let doing = format!("remove the table `{table}`");
+        // `IN_USE`: it is being removed already.
+        self.ask("DeleteTable", &json!({ "TableName": table }), &doing, &[IN_USE, MISSING]).await?;
+        self.rested(table).await.map(drop)
+    }
+}
+
+/// A key schema of only a hash key.
+fn hash(name: &str) -> Value {
+    json!([{ "AttributeName": name, "KeyType": "HASH" }])
+}

@@ -1,0 +1,235 @@
+//! Signs requests: AWS Signature Version 4.
+//!
+//! <https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html>
+//!
+//! Crates that sign (`aws-sigv4`, `reqsign`, and the one within `object_store`) take and return requests of the crate
+//! `http`, with a map of headers for each, and bring 20 packages or do not sign for this service. This one writes into
+//! the buffers of a request, and allocates nothing once they have grown.
+
+use std::time::{Duration, SystemTime};
+
+use hmac::{Hmac, Mac as _};
+use sha2::{Digest as _, Sha256};
+use storebench_engine::store::StoreError;
+
+use crate::http::RequestBuf;
+use crate::net::Secret;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const MEDIA_TYPE: &str = "application/x-amz-json-1.0";
+
+/// The key of a user.
+#[derive(Debug, Clone)]
+pub(super) struct Credentials {
+    pub(super) key: String,
+    pub(super) secret: Secret,
+    /// The token of temporary credentials.
+    pub(super) token: Option<Secret>,
+    /// Whether the user gave them. Otherwise any name stands for the key, for servers that check none.
+    pub(super) given: bool,
+}
+
+/// Signs the requests of one session.
+#[derive(Clone)]
+pub(super) struct Signer {
+    credentials: Credentials,
+    /// The header `Host`.
+    host: String,
+    region: String,
+    service: &'static str,
+    /// The time of `date`, in seconds.
+    second: u64,
+    /// `20150830T123600Z`.
+    date: String,
+    /// `20150830/us-east-1/dynamodb/aws4_request`.
+    scope: String,
+    /// The key of the day.
+    mac: Hmac<Sha256>,
+    /// The operation of the last request. Reused, as is `text`.
+    target: String,
+    text: Vec<u8>,
+}
+
+impl Signer {
+    pub(super) fn new(credentials: Credentials, host: String, region: String) -> Result<Self, StoreError> {
+        Ok(Self {
+            credentials,
+            host,
+            region,
+            service: "dynamodb",
+            second: u64::MAX,
+            date: String::new(),
+            scope: String::new(),
+            mac: mac(b"")?,
+            target: String::new(),
+            text: Vec::new(),
+        })
+    }
+
+    /// Adds the headers of the operation to a request, whose body is complete.
+    pub(super) fn sign(&mut self, operation: &str, out: &mut RequestBuf) {
+        self.set_time(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        self.target.clear();
+        self.target.extend(["DynamoDB_20120810.", operation]);
+        let token = self.credentials.token.as_ref().map_or("", Secret::expose);
+        let all = [
+            ("content-type", MEDIA_TYPE),
+            ("host", &self.host),
+            ("x-amz-date", &self.date),
+            ("x-amz-security-token", token),
+            ("x-amz-target", &self.target),
+        ];
+        let (body, headers) = out.signed_parts();
+        let signature = signature(&self.mac, [&self.date, &self.scope], &all, body, &mut self.text);
+        // The host is among the headers of every request.
+        for (name, value) in all.iter().filter(|(name, value)| *name != "host" && !value.is_empty()) {
+            push(headers, &[name, ": ", value, "\r\n"]);
+        }
+        push(headers, &["authorization: ", ALGORITHM, " Credential=", &self.credentials.key, "/", &self.scope]);
+        push(headers, &[", SignedHeaders="]);
+        push_names(headers, &all);
+        push(headers, &[", Signature=", std::str::from_utf8(&signature).unwrap_or_default(), "\r\n"]);
+    }
+
+    /// Sets the time of the signature, and the key if the day is another.
+    fn set_time(&mut self, now: Duration) {
+        if now.as_secs() == self.second {
+            return;
+        }
+        self.second = now.as_secs();
+        let date = jiff::Timestamp::from_second(now.as_secs().cast_signed()).unwrap_or_default();
+        let date = date.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let day = &date[..8];
+        if !self.scope.starts_with(day) {
+            let secret = format!("AWS4{}", self.credentials.secret.expose());
+            let parts = [day, &self.region, self.service, "aws4_request"];
+            let key = parts.iter().try_fold(secret.into_bytes(), |key, part| {
+                Ok::<_, StoreError>(mac(&key)?.chain_update(part).finalize().into_bytes().to_vec())
+            });
+            // A key of any length is valid.
+            if let Ok(mac) = key.and_then(|key| mac(&key)) {
+                self.mac = mac;
+            }
+            self.scope = parts.join("/");
+        }
+        self.date = date;
+    }
+}
+
+/// The signature of a POST to `/`, in hexadecimal digits. Headers without a value are left out. `text` is reused.
+fn signature(
+    mac: &Hmac<Sha256>,
+    [date, scope]: [&str; 2],
+    headers: &[(&str, &str)],
+    body: &[u8],
+    text: &mut Vec<u8>,
+) -> [u8; 64] {
+    text.clear();
+    push(text, &["POST\n/\n\n"]);
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        push(text, &[name, ":", value.trim(), "\n"]);
+    }
+    text.push(b'\n');
+    push_names(text, headers);
+    text.push(b'\n');
+    text.extend_from_slice(&hex(&Sha256::digest(body)));
+    let canonical = hex(&Sha256::digest(&text));
+    text.clear();
+    push(text, &[ALGORITHM, "\n", date, "\n", scope, "\n"]);
+    text.extend_from_slice(&canonical);
+    hex(&mac.clone().chain_update(text).finalize().into_bytes())
+}
+
+fn mac(key: &[u8]) -> Result<Hmac<Sha256>, StoreError> {
+    Hmac::new_from_slice(key).map_err(|e| StoreError::Failed(format!("cannot sign requests: {e}")))
+}
+
+/// Appends texts.
+pub(super) fn push(into: &mut Vec<u8>, texts: &[&str]) {
+    texts.iter().for_each(|text| into.extend_from_slice(text.as_bytes()));
+}
+
+fn push_names(into: &mut Vec<u8>, headers: &[(&str, &str)]) {
+    let mut between = "";
+    for (name, _) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        push(into, &[between, name]);
+        between = ";";
+    }
+}
+
+fn hex(digest: &[u8]) -> [u8; 64] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (two, byte) in text.chunks_exact_mut(2).zip(digest) {
+        two.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The user, place and moment of AWS's test suite.
+    fn signer() -> Signer {
+        let credentials = Credentials {
+            key: "AKIDEXAMPLE".into(),
+            secret: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+            token: None,
+            given: true,
+        };
+        let mut signer = Signer::new(credentials, "example.amazonaws.com".into(), "us-east-1".into()).unwrap();
+        signer.service = "service";
+        signer.set_time(Duration::from_secs(1_440_938_160));
+        signer
+    }
+
+    /// The suite is described at <https://docs.aws.amazon.com/general/latest/gr/signature-v4-test-suite.html>.
+    #[test]
+    fn signatures_are_those_of_the_test_suite_of_aws() {
+        const DATE: &str = "20150830T123600Z";
+        const TOKEN: &str = "AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPfIeoIYRqTflfKD8YUu\
+             wthAx7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7WZ0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQc\
+             HNVXAkiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8FDrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/o\
+             LxBA==";
+        let host = ("host", "example.amazonaws.com");
+        let date = ("x-amz-date", DATE);
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        for (name, headers, body, signature) in [
+            ("post-vanilla", &[host, date][..], "", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+            (
+                "post-x-www-form-urlencoded",
+                &[form, host, date],
+                "Param1=value1",
+                "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
+            ),
+            (
+                "post-sts-header-before",
+                &[host, date, ("x-amz-security-token", TOKEN)],
+                "",
+                "85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead",
+            ),
+        ] {
+            let signer = signer();
+            assert_eq!((signer.date.as_str(), &signer.scope[..8]), (DATE, "20150830"));
+            let found = super::signature(&signer.mac, [DATE, &signer.scope], headers, body.as_bytes(), &mut Vec::new());
+            assert_eq!(std::str::from_utf8(&found).unwrap(), signature, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_request_has_the_headers_that_were_signed() {
+        let mut out = RequestBuf::new(b"Host: example.amazonaws.com\r\n".as_slice().into());
+        out.begin(crate::http::Method::POST).raw("/");
+        out.body().extend_from_slice(b"{}");
+        let mut signer = signer();
+        signer.credentials.token = Some(Secret::new("a token"));
+        signer.sign("GetItem", &mut out);
+        let headers = String::from_utf8(out.signed_parts().1.clone()).unwrap();
+        let lines: Vec<&str> = headers.lines().map(|line| line.split_once(':').unwrap().0).collect();
+        assert_eq!(lines, ["content-type", "x-amz-date", "x-amz-security-token", "x-amz-target", "authorization"]);
+        assert!(headers.contains("\r\nx-amz-target: DynamoDB_20120810.GetItem\r\n"), "{headers}");
+        assert!(headers.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target, "));
+        assert!(!headers.contains("wJalr") && !format!("{:?}", signer.credentials).contains("wJalr"));
+    }
+}

@@ -1,0 +1,416 @@
+//! The store: its capabilities, and its control calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use storebench_engine::store::{
+    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
+    LocalFuture, Op, OpKind, Owner, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SameKeys,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
+};
+use storebench_study::workload::Body;
+
+use super::SCHEME;
+use super::dialect::DynamoDialect;
+use super::errors::Consumed;
+use super::server::{Found, Kind, Server};
+use super::site::Tables;
+use super::table::{EXPIRES, Table};
+use super::target::Target;
+use super::walk::{self, SEGMENTS, Walk};
+use crate::http::HttpSession;
+use crate::net::{self, Control, Memo};
+use crate::registry::Options;
+
+/// The timeout of a control call.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The DynamoDB store.
+pub(crate) struct DynamoStore {
+    target: Target,
+    control: Control,
+    kind: Memo<Kind>,
+    ready: Memo<Ready>,
+    consumed: Arc<Consumed>,
+}
+
+/// What `prepare` found out.
+#[derive(Clone)]
+struct Ready {
+    tables: Arc<[Table]>,
+    read_only: bool,
+}
+
+impl Ready {
+    /// Whether another program's tables are written to.
+    fn writes_theirs(&self) -> bool {
+        !self.read_only && self.tables.iter().any(Table::is_theirs)
+    }
+}
+
+impl DynamoStore {
+    /// Reads the URL. Does not connect.
+    ///
+    /// # Errors
+    /// `BadUrl`.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let target = Target::read(url, options)?;
+        let (control, kind, ready, consumed) = Default::default();
+        Ok(Self { target, control, kind, ready, consumed })
+    }
+
+    fn shown(&self) -> &str {
+        &self.target.address.shown
+    }
+
+    fn ready(&self) -> Result<Ready, StoreError> {
+        self.ready.prepared(self.shown())
+    }
+
+    /// What the server is, as far as it is known.
+    fn known(&self) -> Option<Kind> {
+        self.kind.get().or(self.target.is_aws.then_some(Kind::Aws))
+    }
+
+    /// Identifies the server. It does so each time, because the server may have been replaced.
+    async fn greeted(&self, patience: Duration) -> Result<Server, StoreError> {
+        let server = self.target.server(patience);
+        self.kind.set(server.kind(self.target.is_aws).await?);
+        Ok(server)
+    }
+
+    fn site<'s>(&'s self, server: &'s Server) -> Tables<'s> {
+        Tables { server, native: self.target.native, shown: self.shown() }
+    }
+
+    fn table_name(&self, collection: &CollectionLayout) -> String {
+        let ours = || format!("{}{}", self.target.prefix, collection.name);
+        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
+    }
+
+    async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        crate::existing::refuse_fields("DynamoDB", layout)?;
+        let server = self.greeted(PATIENCE).await?;
+        let mut site = self.site(&server);
+        if !how.makes_nothing() {
+            prepare(&mut site, layout, how).await?;
+        } else if layout.collections.iter().any(|collection| collection.existing.is_none()) {
+            site.look().await?.check_made(&site, layout)?;
+        }
+        let mut tables = Vec::new();
+        for collection in &layout.collections {
+            tables.push(match &collection.existing {
+                Some(existing) => self.theirs(&server, &existing.name, collection.body, how).await?,
+                None => ours(&server, site.table(collection)).await?,
+            });
+        }
+        self.ready.set(Ready { tables: tables.into(), read_only: how == Prepare::ReadOnly });
+        Ok(())
+    }
+
+    /// A table that the user names.
+    async fn theirs(&self, server: &Server, name: &str, body: Body, how: Prepare) -> Result<Table, StoreError> {
+        let no = |text: String| Err(StoreError::NotSupported(format!("{}: {text}", self.shown())));
+        let Some(told) = server.rested(name).await? else {
+            return no(format!("there is no table `{name}`; name one that exists, or load it first"));
+        };
+        if how == Prepare::WriteExisting && matches!(server.mark_of(name).await?, Found::Marked(_)) {
+            return Err(Holdings::default().not_theirs(self.shown(), name));
+        }
+        if how == Prepare::WriteExisting && body != Body::Json {
+            return no(format!("`{name}` holds items; bytes and counters require tables that Storebench created"));
+        }
+        let expires = server.expires(name).await?;
+        match Table::theirs(name.to_owned(), &told, expires) {
+            Some(table) => Ok(table),
+            None => no(format!("the server does not describe the keys of `{name}`")),
+        }
+    }
+
+    /// Descriptions of the prepared tables.
+    async fn descriptions(&self) -> Result<Vec<(String, Value)>, StoreError> {
+        let (server, ready) = (self.target.server(PATIENCE), self.ready()?);
+        let mut all = Vec::new();
+        for table in ready.tables.iter() {
+            all.push((table.name.clone(), server.describe(&table.name).await?.unwrap_or_default()));
+        }
+        Ok(all)
+    }
+
+    fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
+        net::collection(&self.ready()?.tables, collection).cloned()
+    }
+}
+
+/// One of Storebench's tables, with the indexes that it has.
+async fn ours(server: &Server, mut table: Table) -> Result<Table, StoreError> {
+    let told = server.rested(&table.name).await?.unwrap_or_default();
+    table.expires = server.expires(&table.name).await?.filter(|name| name == EXPIRES);
+    match table.take_indexes(&told) {
+        None => Ok(table),
+        Some(field) => Err(StoreError::NotSupported(format!(
+            "the table `{}` has no index over `{field}`, and its documents were written without one; load them again",
+            table.name
+        ))),
+    }
+}
+
+impl Store for DynamoStore {
+    type Session = HttpSession<DynamoDialect>;
+
+    fn describe(&self) -> Description {
+        let version = self.known().map_or("DynamoDB, not yet contacted", Kind::version).to_owned();
+        Description { scheme: SCHEME.name, url: self.shown().to_owned(), version }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let durability = match self.known().unwrap_or(Kind::Unknown) {
+            Kind::Aws => vec![
+                (Durability::FSYNC, "AWS stores each write on disks in more than one zone before it answers"),
+                (Durability::MAJORITY, "the same"),
+            ],
+            Kind::Alternator => {
+                vec![(Durability::MAJORITY, "LOCAL_QUORUM; by default, commit logs are synced every 10 seconds")]
+            }
+            Kind::Dynalite => vec![(Durability::MEMORY, "dynalite syncs nothing")],
+            Kind::Moto => vec![(Durability::MEMORY, "moto keeps everything in memory: lost when it ends")],
+            Kind::Unknown => vec![(Durability::MEMORY, "what this server promises is not known")],
+        };
+        let ready = self.ready().ok();
+        let writes_theirs = ready.as_ref().is_some_and(Ready::writes_theirs);
+        let touches = match &ready {
+            Some(ready) => ready.tables.iter().all(|table| !table.is_theirs() && table.expires.is_some()),
+            None => self.known().is_none_or(Kind::expires),
+        };
+        let native = self.target.native || ready.is_some_and(|ready| ready.tables.iter().any(Table::is_theirs));
+        Capabilities {
+            operations: operations(writes_theirs, touches),
+            why_not: vec![
+                (OpKind::Scan, "DynamoDB hashes keys, so they have no order"),
+                (OpKind::Prefix, "DynamoDB hashes keys, so they have no order"),
+                (
+                    OpKind::Transaction,
+                    "DynamoDB's transactions either read or write, and a write does not tell what it found",
+                ),
+                (OpKind::Touch, "the table has no time to live in an attribute of Storebench"),
+            ],
+            shipped_durability: durability[0].0,
+            durability,
+            consistency: vec![
+                (ReadConsistency::StaleOk, "eventually consistent reads, at half the price"),
+                (ReadConsistency::Session, "same as strong"),
+                (ReadConsistency::Strong, "ConsistentRead; pages by a field are eventually consistent all the same"),
+            ],
+            indexes: true,
+            gives_up_at_timeout: true,
+            reserved_members: if native && !writes_theirs { &["sb_*"] } else { &[] },
+            unique_names: native,
+            expires_late_by: Some(Duration::from_secs(48 * 3600)),
+            rows: &[RowsKind::Walk],
+            notes: vec![
+                "A document larger than 400 KB is refused; so is a key longer than 2048 bytes, and an empty one.",
+                "An item has its document and about 50 bytes of key, revision and names, and each index stores it once \
+                 more. DynamoDB bills that, and the figures of consumed capacity include it.",
+                "An index over several fields serves pages by the first one. Arrays and objects are not indexed.",
+                "Bytes are sent as base64, which makes requests a third larger.",
+                "An expired document is removed within days, and is read until then. moto removes none.",
+                "A table that is made or removed takes seconds at AWS; the driver waits for it.",
+                "Tested only against dynalite 4.0 and moto 5.2. For DynamoDB itself and ScyllaDB Alternator, the \
+                 driver follows their documentation.",
+            ],
+            ..Capabilities::default()
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(self.greeted(PATIENCE)).map(drop)
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async { self.site(&self.greeted(PATIENCE).await?).look().await })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.table_name(collection)
+    }
+
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let server = self.greeted(PATIENCE).await?;
+            let mut names = server.tables().await?;
+            names.retain(|name| !name.starts_with(&self.target.prefix));
+            names.extend(self.site(&server).look().await?.names());
+            Ok(names)
+        })
+    }
+
+    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
+        let table = format!("{}{collection}", self.target.prefix);
+        self.control.block_on(async {
+            Ok(match self.target.server(PATIENCE).mark_of(&table).await? {
+                Found::Marked(mark) => Some(Owner::read(&mark).1),
+                Found::Unmarked | Found::Missing => None,
+            })
+        })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.control.block_on(self.make_ready(layout, how))
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
+        let ready = self.ready()?;
+        self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
+        let capabilities = self.capabilities();
+        if !ready.read_only && capabilities.guarantees(options.durability).is_none() {
+            return Err(StoreError::NotSupported(format!(
+                "{} cannot guarantee `{}`; it guarantees {}",
+                self.describe().version,
+                options.durability,
+                capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        let dialect = DynamoDialect {
+            tables: ready.tables,
+            signer: self.target.signer.clone(),
+            read_only: ready.read_only,
+            strong: options.consistency != ReadConsistency::StaleOk,
+            consumed: Arc::clone(&self.consumed),
+            random: fastrand::Rng::new(),
+            scratch: Vec::new(),
+        };
+        HttpSession::open(dialect, self.target.http.clone(), options).await
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        let all = self.control.block_on(self.descriptions())?;
+        let sum = |name: &str| all.iter().filter_map(|(_, told)| told[name].as_f64()).sum::<f64>();
+        let [read, written] = self.consumed.units();
+        // AWS counts items and bytes every six hours.
+        let (items, bytes) = (sum("ItemCount"), sum("TableSizeBytes"));
+        Ok([
+            ("consumed_read_units", read),
+            ("consumed_write_units", written),
+            ("counted_items", items),
+            ("counted_table_bytes", bytes),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into())
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        let mut settings = StoreSettings::default();
+        for (name, told) in self.control.block_on(self.descriptions())? {
+            let capacity = &told["ProvisionedThroughput"];
+            for (setting, value) in [
+                ("BillingMode", &told["BillingModeSummary"]["BillingMode"]),
+                ("TableClass", &told["TableClassSummary"]["TableClass"]),
+                ("ReadCapacityUnits", &capacity["ReadCapacityUnits"]),
+                ("WriteCapacityUnits", &capacity["WriteCapacityUnits"]),
+            ] {
+                if !value.is_null() {
+                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    settings.add(format!("{name}/{setting}"), value, None);
+                }
+            }
+        }
+        Ok(settings)
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        let table = self.table(collection)?;
+        self.control.block_on(async { walk::sample(&self.target.server(PATIENCE), &table, at_most, seed).await })
+    }
+
+    /// Keys have no order, so there is nothing to cut.
+    fn cuts(&self, _collection: CollectionId, _ranges: usize) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        let theirs = Some(self.table(collection)?).filter(Table::is_theirs);
+        let evicts = theirs.and_then(|table| table.expires).map(|name| format!("TimeToLive on `{name}`"));
+        Ok(Account { evicts, ..Account::default() })
+    }
+
+    fn same_keys(&self, collection: CollectionId) -> SameKeys {
+        self.table(collection).map_or(SameKeys::Exact, |table| table.same_keys())
+    }
+
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        Ok((0..SEGMENTS).map(|segment| format!("segment {segment} of {SEGMENTS}")).collect())
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let Rows::Walk { collection, part } = rows else {
+                return Err(StoreError::NotSupported("DynamoDB streams only whole tables".into()));
+            };
+            let segment = (0..SEGMENTS).find(|segment| part == format!("segment {segment} of {SEGMENTS}"));
+            let segment =
+                segment.ok_or_else(|| StoreError::Failed(format!("`{part}` is not a segment of this version")))?;
+            let (server, table) = (self.target.server(PATIENCE), self.table(collection)?);
+            Ok(Box::new(Walk::new(server, table, segment, Arc::clone(&self.consumed))) as Box<dyn RowStream>)
+        })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let Op::Page { field, limit, .. } = request.op else { return Ok(None) };
+        let table = self.table(request.collection)?;
+        let index = table.indexes.iter().find(|index| index.field == field);
+        Ok(index.map(|index| {
+            let plan: Value =
+                json!({ "Query": { "IndexName": index.name, "HashKey": index.attribute.name, "Limit": limit } });
+            Explanation { plan: plan.to_string(), full_scan: false }
+        }))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.ready.take();
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.ready.take();
+        self.control.block_on(async {
+            let server = self.greeted(PATIENCE).await?;
+            remove(&mut self.site(&server)).await
+        })
+    }
+}
+
+fn operations(writes_theirs: bool, touches: bool) -> Vec<(OpKind, Support)> {
+    let loops = "reads the document, changes it and writes it if its revision is still the same; starts over if not";
+    let supports = |kind| match kind {
+        OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query | OpKind::Transaction => None,
+        OpKind::Touch if !touches => None,
+        OpKind::Append | OpKind::Prepend | OpKind::MergePatch | OpKind::Counter | OpKind::CompareAndSwap
+            if writes_theirs =>
+        {
+            None
+        }
+        OpKind::Append | OpKind::Prepend | OpKind::MergePatch => Some(Support::Approximated(loops)),
+        OpKind::BulkUpsert => {
+            Some(Support::Approximated("BatchWriteItem, 25 documents in each request, one request after another"))
+        }
+        OpKind::BulkRead => {
+            Some(Support::Approximated("BatchGetItem, 100 documents in each request, one request after another"))
+        }
+        OpKind::BulkInsert => Some(Support::Approximated(
+            "PutItem with a condition for each document, one after another, because BatchWriteItem takes no conditions",
+        )),
+        OpKind::BulkDelete => Some(Support::Approximated(
+            "DeleteItem for each document, one after another, because BatchWriteItem does not tell what it found",
+        )),
+        OpKind::Page => Some(Support::Approximated(
+            "Query of a global secondary index, which AWS updates after the write is acknowledged",
+        )),
+        _ => Some(Support::Native),
+    };
+    OpKind::ALL.into_iter().filter_map(|kind| supports(kind).map(|support| (kind, support))).collect()
+}

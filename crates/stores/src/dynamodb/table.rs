@@ -1,0 +1,430 @@
+//! A table: how keys and documents are kept in its items.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
+use storebench_documents::json::{self, push_text};
+use storebench_documents::same;
+use storebench_engine::store::{OpError, SameKeys};
+use storebench_study::workload::Body;
+
+use super::item;
+use crate::document;
+use crate::refusals::refused;
+
+/// Attributes of Storebench's own tables.
+pub(super) const KEY: &str = "sb_key";
+pub(super) const REVISION: &str = "sb_rev";
+pub(super) const BODY: &str = "body";
+pub(super) const EXPIRES: &str = "sb_expires";
+/// The beginning of their names.
+const OWN: &str = "sb_";
+const INDEX: &str = "sb_index_";
+/// The key of the item that holds the mark.
+pub(super) const MARKER: &str = "storebench:marker";
+
+/// The largest values of a hash key and of a range key, in bytes.
+const LONGEST: [usize; 2] = [2048, 1024];
+
+/// How documents are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As a whole, in one attribute.
+    Whole(Body),
+    /// Members are attributes, in one of Storebench's tables.
+    Native,
+    /// Members are attributes, in a table of somebody else. It gets no attribute that a document does not have.
+    Theirs,
+}
+
+/// The type of a key: `S`, `N` or `B`.
+type Kind = char;
+
+/// An attribute of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// A global secondary index that contains whole items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Index {
+    pub(super) field: String,
+    pub(super) name: String,
+    pub(super) attribute: Attribute,
+}
+
+impl Index {
+    /// The index of a study over a field.
+    pub(super) fn over(field: &str) -> Self {
+        // Names of indexes have the characters of names of tables.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let name: String = field.chars().map(|c| if fits(c) { c } else { '_' }).take(200).collect();
+        let attribute = Attribute { name: format!("{INDEX}{field}"), kind: 'S' };
+        Self { field: field.to_owned(), name: format!("{INDEX}{name}"), attribute }
+    }
+}
+
+/// A table and its form.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) form: Form,
+    /// The hash key, and the range key if there is one.
+    pub(super) keys: Vec<Attribute>,
+    pub(super) indexes: Vec<Index>,
+    /// The attribute with the time after which DynamoDB removes an item.
+    pub(super) expires: Option<String>,
+}
+
+impl Table {
+    /// One of Storebench's tables. `fields` are the indexed ones.
+    pub(super) fn ours<'f>(name: String, form: Form, fields: impl Iterator<Item = &'f str>) -> Self {
+        let mut indexes: Vec<Index> = Vec::new();
+        for field in fields {
+            if !indexes.iter().any(|index| index.field == field) {
+                indexes.push(Index::over(field));
+            }
+        }
+        Self { name, form, keys: vec![Attribute { name: KEY.to_owned(), kind: 'S' }], indexes, expires: None }
+    }
+
+    /// Somebody else's table, by its description.
+    pub(super) fn theirs(name: String, told: &Value, expires: Option<String>) -> Option<Self> {
+        let keys: Vec<Attribute> = told["KeySchema"].as_array()?.iter().filter_map(|of| attribute(told, of)).collect();
+        (!keys.is_empty()).then(|| Self { name, form: Form::Theirs, keys, indexes: indexes(told), expires })
+    }
+
+    /// Takes the indexes of one of Storebench's tables from its description, so that each write maintains all of them.
+    /// Returns the first field that should have one and has none.
+    pub(super) fn take_indexes(&mut self, told: &Value) -> Option<String> {
+        let mut there = indexes(told);
+        there.retain_mut(|index| match index.field.strip_prefix(INDEX) {
+            Some(field) => {
+                index.field = field.to_owned();
+                true
+            }
+            None => false,
+        });
+        let wanted = std::mem::replace(&mut self.indexes, there);
+        wanted
+            .into_iter()
+            .map(|index| index.field)
+            .find(|field| !self.indexes.iter().any(|index| index.field == *field))
+    }
+
+    pub(super) fn is_theirs(&self) -> bool {
+        self.form == Form::Theirs
+    }
+
+    /// The kind of its documents.
+    pub(super) fn body(&self) -> Body {
+        if let Form::Whole(body) = self.form { body } else { Body::Json }
+    }
+
+    /// Which keys are one key.
+    pub(super) fn same_keys(&self) -> SameKeys {
+        match self.keys.as_slice() {
+            [only] if only.kind == 'N' => SameKeys::Number,
+            _ => SameKeys::Exact,
+        }
+    }
+
+    /// Appends the attributes of a key, without brackets.
+    ///
+    /// # Errors
+    /// *Refused* if the table cannot have this key.
+    pub(super) fn push_key(&self, key: &str, out: &mut Vec<u8>) -> Result<(), OpError> {
+        if let [only] = self.keys.as_slice() {
+            if key == MARKER && only.name == KEY {
+                return Err(refused("the key `storebench:marker` is reserved for Storebench's marker"));
+            }
+            return push_part(only, key, LONGEST[0], out);
+        }
+        let part = |part| json::text(part).or_else(|| std::str::from_utf8(part).ok().map(Cow::Borrowed));
+        let parts: Vec<Cow<'_, str>> = json::elements(key.as_bytes()).filter_map(part).collect();
+        let ([hash, range], [first, second]) = (self.keys.as_slice(), parts.as_slice()) else {
+            return Err(refused(format!(
+                "`{key}` is no key of the table `{}`, which has a hash key and a range key; expected a JSON array of \
+                 both, such as [\"a\",7]",
+                self.name
+            )));
+        };
+        push_part(hash, first, LONGEST[0], out)?;
+        out.push(b',');
+        push_part(range, second, LONGEST[1], out)
+    }
+
+    /// The key of an item. `None` for the marker, and for an item without a key, which no server sends.
+    pub(super) fn key_of<'i>(&self, item: &'i [u8]) -> Option<Cow<'i, str>> {
+        let part = |attribute: &Attribute| {
+            let value = json::members(json::member(item, &attribute.name)?).next()?.value;
+            json::text(value)
+        };
+        if let [only] = self.keys.as_slice() {
+            return part(only).filter(|key| only.name != KEY || key != MARKER);
+        }
+        let mut key = b"[".to_vec();
+        for (number, attribute) in self.keys.iter().enumerate() {
+            if number > 0 {
+                key.push(b',');
+            }
+            let part = part(attribute)?;
+            if attribute.kind == 'N' { key.extend_from_slice(part.as_bytes()) } else { push_text(&part, &mut key) }
+        }
+        key.push(b']');
+        String::from_utf8(key).ok().map(Cow::Owned)
+    }
+
+    /// Appends the item of a document, with brackets.
+    ///
+    /// # Errors
+    /// *Refused* if DynamoDB cannot have the key or the document.
+    pub(super) fn push_item(&self, key: &str, revision: &str, body: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
+        document::check(self.body(), body)?;
+        out.push(b'{');
+        let start = out.len();
+        self.push_key(key, out)?;
+        let end = out.len();
+        if !self.is_theirs() {
+            push_attribute(REVISION, 'S', revision, out);
+            for index in &self.indexes {
+                if let Some(value) = json::member(body, &index.field).and_then(canonical) {
+                    push_attribute(&index.attribute.name, 'S', &value, out);
+                }
+            }
+        }
+        match self.form {
+            Form::Whole(Body::Json) => {
+                let text = std::str::from_utf8(body).map_err(|_| refused("the document is not UTF-8"))?;
+                push_attribute(BODY, 'S', text, out);
+            }
+            Form::Whole(Body::Counter) => push_attribute(BODY, 'N', &String::from_utf8_lossy(body), out),
+            Form::Whole(Body::Bytes) => push_attribute(BODY, 'B', &BASE64.encode(body), out),
+            Form::Native | Form::Theirs => {
+                let keys = out[start..end].to_vec();
+                item::members(body, |member| self.push_member(member, &keys, out)).map_err(refused)?;
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Appends a member of a document as an attribute. `keys` are the attributes of the key, which are there already.
+    fn push_member(&self, member: json::Member<'_>, keys: &[u8], out: &mut Vec<u8>) -> Result<(), Cow<'static, str>> {
+        let name = json::name(member.name).ok_or("the document is not valid JSON")?;
+        if name.is_empty() {
+            return Err("DynamoDB has no attribute without a name".into());
+        }
+        if !self.is_theirs() && name.starts_with(OWN) {
+            return Err(
+                format!("the document has the member `{name}`; Storebench keeps what begins with `{OWN}`").into()
+            );
+        }
+        let before = out.len();
+        out.push(b',');
+        item::push_name(member.name, out);
+        item::push_value(member.value, out)?;
+        if self.keys.iter().any(|key| key.name == name) {
+            let same = json_members(keys).any(|key| out[before + 1..] == *key);
+            out.truncate(before);
+            if !same {
+                return Err(format!("the member `{name}` of the document differs from its key").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The document of an item. `scratch` is where it is decoded to.
+    ///
+    /// # Errors
+    /// Why the item is no document.
+    pub(super) fn body_of<'a>(&self, item: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Cow<'static, str>> {
+        scratch.clear();
+        let Form::Whole(body) = self.form else {
+            scratch.push(b'{');
+            item::members(item, |member| {
+                if !self.is_theirs() && member.name.starts_with(OWN.as_bytes()) {
+                    return Ok(());
+                }
+                if scratch.len() > 1 {
+                    scratch.push(b',');
+                }
+                item::push_name(member.name, scratch);
+                item::push_json(member.value, scratch)
+            })?;
+            scratch.push(b'}');
+            return Ok(scratch);
+        };
+        let value = json::member(item, BODY).and_then(|value| json::members(value).next());
+        let value = value.ok_or("the item has no document in Storebench's format")?.value;
+        match body {
+            Body::Json => match json::text(value) {
+                Some(text) => scratch.extend_from_slice(text.as_bytes()),
+                None => return Err("the document is not text".into()),
+            },
+            Body::Counter => scratch.extend(value.iter().filter(|byte| **byte != b'"')),
+            Body::Bytes => {
+                let text = value.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or_default();
+                BASE64.decode_vec(text, scratch).map_err(|_| "the document is not in base64")?;
+            }
+        }
+        Ok(scratch)
+    }
+}
+
+/// An attribute of a key schema, with its type in a description.
+fn attribute(told: &Value, of: &Value) -> Option<Attribute> {
+    let name = of["AttributeName"].as_str()?;
+    let mut all = told["AttributeDefinitions"].as_array()?.iter();
+    let kind = all.find(|of| of["AttributeName"] == name)?["AttributeType"].as_str()?.chars().next()?;
+    Some(Attribute { name: name.to_owned(), kind })
+}
+
+/// The indexes in a description that hold whole items, by the attributes of their hash keys.
+fn indexes(told: &Value) -> Vec<Index> {
+    let index = |of: &Value| {
+        let whole = of["Projection"]["ProjectionType"] == "ALL" && of["IndexStatus"] == "ACTIVE";
+        let attribute = attribute(told, of["KeySchema"].get(0)?).filter(|_| whole)?;
+        Some(Index { field: attribute.name.clone(), name: of["IndexName"].as_str()?.to_owned(), attribute })
+    };
+    told["GlobalSecondaryIndexes"].as_array().into_iter().flatten().filter_map(index).collect()
+}
+
+/// The members of an object without its brackets.
+fn json_members(inside: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let object = [b"{", inside, b"}"].concat();
+    json::members(&object).map(|member| member.whole.to_vec()).collect::<Vec<_>>().into_iter()
+}
+
+/// Appends an attribute of a key.
+fn push_part(attribute: &Attribute, part: &str, longest: usize, out: &mut Vec<u8>) -> Result<(), OpError> {
+    if part.is_empty() || part.len() > longest {
+        return Err(refused(format!("a key has 1 to {longest} bytes in DynamoDB, and this one has {}", part.len())));
+    }
+    push_text(&attribute.name, out);
+    out.push(b':');
+    push_scalar(attribute.kind, part, out);
+    Ok(())
+}
+
+/// Appends a comma and an attribute.
+fn push_attribute(name: &str, kind: Kind, value: &str, out: &mut Vec<u8>) {
+    out.push(b',');
+    push_text(name, out);
+    out.push(b':');
+    push_scalar(kind, value, out);
+}
+
+/// Appends a value of a key: `{"S":"a"}`.
+pub(super) fn push_scalar(kind: Kind, value: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(match kind {
+        'N' => b"{\"N\":",
+        'B' => b"{\"B\":",
+        _ => b"{\"S\":",
+    });
+    push_text(value, out);
+    out.push(b'}');
+}
+
+/// The JSON text that stands for an indexed value in every notation. `None` for arrays and objects.
+pub(super) fn canonical(value: &[u8]) -> Option<String> {
+    match value.first()? {
+        b'"' => {
+            let mut text = Vec::new();
+            push_text(&json::text(value)?, &mut text);
+            String::from_utf8(text).ok()
+        }
+        b'[' | b'{' => None,
+        b't' | b'f' | b'n' => String::from_utf8(value.to_vec()).ok(),
+        _ => same::number(std::str::from_utf8(value).ok()?),
+    }
+}
+
+/// The value of an index for a JSON value. `None` if the index has no such values.
+pub(super) fn indexed(index: &Index, theirs: bool, value: &[u8]) -> Option<String> {
+    if !theirs {
+        return canonical(value);
+    }
+    match (index.attribute.kind, value.first()?) {
+        ('S', b'"') => json::text(value).map(Cow::into_owned),
+        ('N', b'-' | b'0'..=b'9') => String::from_utf8(value.to_vec()).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn item(table: &Table, key: &str, body: &[u8]) -> Result<Value, OpError> {
+        let mut out = Vec::new();
+        table.push_item(key, "7", body, &mut out)?;
+        let mut scratch = Vec::new();
+        assert_eq!(table.key_of(&out).as_deref(), Some(key));
+        let back = table.body_of(&out, &mut scratch).unwrap();
+        match table.form {
+            Form::Whole(_) => assert_eq!(back, body, "as it was written"),
+            _ => assert_eq!(serde_json::from_slice::<Value>(back).unwrap()["n"], json!(1)),
+        }
+        Ok(serde_json::from_slice(&out).unwrap())
+    }
+
+    #[test]
+    fn a_whole_document_comes_back_byte_by_byte() {
+        let table = |body| Table::ours("t".into(), Form::Whole(body), ["user", "user"].into_iter());
+        let written = item(&table(Body::Json), "a\"b", br#"{ "user" : "\u0061" , "n":1.0, "n":2}"#).unwrap();
+        assert_eq!(written["sb_key"]["S"], "a\"b");
+        assert_eq!((&written["sb_rev"]["S"], &written["sb_index_user"]["S"]), (&json!("7"), &json!("\"a\"")));
+        item(&table(Body::Bytes), "k", b"\0\xff\"").unwrap();
+        assert_eq!(item(&table(Body::Counter), "k", b"-5").unwrap()["body"]["N"], "-5");
+        assert_eq!(table(Body::Json).indexes.len(), 1);
+    }
+
+    #[test]
+    fn members_of_a_native_document_are_attributes() {
+        let table = Table::ours("t".into(), Form::Native, ["n"].into_iter());
+        let written = item(&table, "k", br#"{"n":1,"list":["a"]}"#).unwrap();
+        assert_eq!((&written["n"]["N"], &written["list"]["L"][0]["S"]), (&json!("1"), &json!("a")));
+        assert_eq!(written["sb_index_n"]["S"], "1e0");
+        for refused in [&br#"{"sb_rev":1}"#[..], br#"{"n":-0}"#, br#"{"":1}"#, b"[1]", b"{"] {
+            assert!(item(&table, "k", refused).is_err(), "{}", String::from_utf8_lossy(refused));
+        }
+        assert!(item(&table, MARKER, b"{}").is_err() && item(&table, "", b"{}").is_err());
+        assert!(item(&table, &"k".repeat(2049), b"{}").is_err());
+    }
+
+    #[test]
+    fn a_composite_key_is_an_array_and_a_document_has_its_key() {
+        let told = json!({
+            "KeySchema": [{ "AttributeName": "pk" }, { "AttributeName": "sk" }],
+            "AttributeDefinitions": [
+                { "AttributeName": "sk", "AttributeType": "N" }, { "AttributeName": "pk", "AttributeType": "S" },
+            ],
+            "GlobalSecondaryIndexes": [{
+                "IndexName": "by_sk", "IndexStatus": "ACTIVE", "Projection": { "ProjectionType": "ALL" },
+                "KeySchema": [{ "AttributeName": "sk" }],
+            }],
+        });
+        let table = Table::theirs("t".into(), &told, None).unwrap();
+        let written = item(&table, r#"["a b",7]"#, br#"{"n":1,"pk":"a b"}"#).unwrap();
+        assert_eq!(written, json!({ "pk": { "S": "a b" }, "sk": { "N": "7" }, "n": { "N": "1" } }));
+        assert!(item(&table, r#"["a b",7]"#, br#"{"n":1,"pk":"other"}"#).is_err());
+        assert!(item(&table, "a b", br#"{"n":1}"#).is_err());
+        assert_eq!(indexed(&table.indexes[0], true, b"7").as_deref(), Some("7"));
+        assert_eq!(indexed(&table.indexes[0], true, b"\"7\""), None);
+    }
+
+    #[test]
+    fn notations_of_one_value_are_indexed_alike() {
+        assert_eq!(canonical(b"1.0"), canonical(b"1"));
+        assert_eq!(canonical(br#""\u0069t's""#), canonical(b"\"it's\""));
+        assert_ne!(canonical(b"1"), canonical(b"\"1\""));
+        assert_eq!(canonical(b"[1]"), None);
+    }
+}

@@ -1,0 +1,177 @@
+//! What a URL says: the server, its region, and the key that signs requests.
+
+use std::time::Duration;
+
+use storebench_engine::store::StoreError;
+
+use super::server::Server;
+use super::sign::{Credentials, Signer};
+use crate::http::{Client, Target as HttpTarget};
+use crate::net::{Address, Secret, with_net_options};
+use crate::registry::{OptionHelp, Options, Scheme};
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "dynamodb",
+    aliases: &["dynamodbs"],
+    what: "Amazon DynamoDB, or ScyllaDB Alternator, over HTTP: conditional writes, global secondary indexes",
+    example: "dynamodbs://dynamodb.eu-west-1.amazonaws.com",
+    options: with_net_options![
+        OptionHelp { name: "region", meaning: "region of the signature (default: from the host, else AWS_REGION)" },
+        OptionHelp { name: "prefix", meaning: "prefix of the names of Storebench's tables (default `storebench-`)" },
+        OptionHelp {
+            name: "documents",
+            meaning: "`text` keeps documents as they were written (default); `native` makes members attributes",
+        },
+    ],
+    decorator: false,
+};
+
+/// What a URL says.
+pub(super) struct Target {
+    pub(super) address: Address,
+    pub(super) prefix: String,
+    pub(super) native: bool,
+    /// Whether it is DynamoDB itself.
+    pub(super) is_aws: bool,
+    pub(super) signer: Signer,
+    pub(super) http: HttpTarget,
+    /// Whether the user gave a key.
+    pub(super) has_key: bool,
+}
+
+impl Target {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// `BadUrl`. No error contains the secret.
+    pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let bad = |text: String| Err(StoreError::BadUrl(text));
+        let tls = url.starts_with("dynamodbs:");
+        let mut address = Address::parse(url, SCHEME.example, if tls { 443 } else { 8000 }, tls, options)?;
+        if let Some(part) = address.path.first() {
+            return bad(format!(
+                "found `/{part}` after the host, but each collection is a table; remove it, or set the prefix of their \
+                 names with ?prefix="
+            ));
+        }
+        if let [_, second, ..] = address.hosts.as_slice() {
+            return bad(format!("found the second host `{second}`; name only one"));
+        }
+        let host = address.host().name.clone();
+        let is_aws = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|end| host.ends_with(end));
+        if is_aws && !tls {
+            return bad(format!("`dynamodb://` does not encrypt; to reach AWS, write dynamodbs://{host}"));
+        }
+        let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !(3..=100).contains(&prefix.len()) || !prefix.chars().all(fits) {
+            return bad(format!("invalid prefix={prefix}; expected 3 to 100 letters, digits, `-`, `_` or `.`"));
+        }
+        let native = options.choice("documents", &["text", "native"])? == Some(1);
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let region = options
+            .take("region")
+            .map(str::to_owned)
+            .or_else(|| region_in(&host).map(str::to_owned))
+            .or_else(|| variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")))
+            .unwrap_or_else(|| "us-east-1".to_owned());
+        let credentials = credentials(&mut address, variable)?;
+        let has_key = credentials.given;
+        let http = HttpTarget::of(&address);
+        let signer = Signer::new(credentials, HttpTarget::host_header(&address), region)?;
+        Ok(Self { address, prefix, native, is_aws, signer, http, has_key })
+    }
+
+    /// The server, for control calls of at most this duration.
+    pub(super) fn server(&self, patience: Duration) -> Server {
+        Server {
+            client: Client::new(self.http.clone(), patience),
+            signer: self.signer.clone(),
+            host: self.address.host().clone(),
+            has_key: self.has_key,
+            prefix: self.prefix.clone(),
+        }
+    }
+}
+
+/// The region in a host of AWS: `dynamodb.eu-west-1.amazonaws.com`.
+fn region_in(host: &str) -> Option<&str> {
+    let mut parts = host.split('.').skip_while(|part| !part.starts_with("dynamodb"));
+    parts.next()?;
+    parts.next().filter(|_| parts.next().is_some())
+}
+
+/// The key of the URL, or else of the usual variables. Takes it from the address, because it is no login of HTTP.
+fn credentials(
+    address: &mut Address,
+    variable: impl Fn(&'static str) -> Option<String>,
+) -> Result<Credentials, StoreError> {
+    let of =
+        |key, secret, token: Option<String>| Credentials { key, secret, token: token.map(Secret::new), given: true };
+    match (address.user.take(), address.password.take()) {
+        (Some(key), Some(secret)) => return Ok(of(key, secret, None)),
+        (Some(key), None) => {
+            return Err(StoreError::BadUrl(format!(
+                "the URL names the access key `{key}` without its secret; put the secret into STOREBENCH_PASSWORD, or \
+                 leave out the key and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )));
+        }
+        (None, Some(_)) if !address.password_assumed => {
+            return Err(StoreError::BadUrl(
+                "the URL has a secret without its access key; write it like dynamodb://KEY@HOST".into(),
+            ));
+        }
+        // A variable that is meant for another store.
+        (None, _) => {}
+    }
+    Ok(match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+        (Some(key), Some(secret)) => of(key, Secret::new(secret), variable("AWS_SESSION_TOKEN")),
+        _ => Credentials { given: false, ..of("storebench".to_owned(), Secret::new("storebench"), None) },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<Target, StoreError> {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        Target::read(url, &mut Options::for_test(query))
+    }
+
+    #[test]
+    fn aws_is_reached_over_tls_only() {
+        let aws = read("dynamodbs://dynamodb.eu-west-1.amazonaws.com").unwrap();
+        assert!(aws.is_aws && aws.address.host().port == 443);
+        let error = read("dynamodb://dynamodb.eu-west-1.amazonaws.com").err().unwrap().to_string();
+        assert!(error.contains("dynamodbs://dynamodb.eu-west-1.amazonaws.com"), "{error}");
+        assert!(!read("dynamodb://127.0.0.1").unwrap().is_aws);
+    }
+
+    #[test]
+    fn the_region_is_in_the_host() {
+        for (host, region) in [
+            ("dynamodb.eu-west-1.amazonaws.com", Some("eu-west-1")),
+            ("dynamodb-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),
+            ("123456789012.ddb.us-east-2.amazonaws.com", None),
+            ("localhost", None),
+            ("dynamodb.local", None),
+        ] {
+            assert_eq!(region_in(host), region, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_of_the_url_or_of_the_variables() {
+        let address = |url: &str| Address::parse(url, SCHEME.example, 8000, false, &mut Options::for_test("")).unwrap();
+        let set = |name: &'static str| Some(format!("{name} is set"));
+        let typed = credentials(&mut address("dynamodb://me:hush@h"), set).unwrap();
+        assert_eq!((typed.key.as_str(), typed.secret.expose(), typed.token), ("me", "hush", None));
+        let found = credentials(&mut address("dynamodb://h"), set).unwrap();
+        assert_eq!((found.key.as_str(), found.given), ("AWS_ACCESS_KEY_ID is set", true));
+        assert_eq!(found.token.as_ref().map(Secret::expose), Some("AWS_SESSION_TOKEN is set"));
+        assert!(!credentials(&mut address("dynamodb://h"), |_| None).unwrap().given);
+        assert!(credentials(&mut address("dynamodb://me@h"), |_| None).is_err());
+        assert!(!read("dynamodb://me:hush@h").unwrap().address.shown.contains("hush"));
+    }
+}
