@@ -91,6 +91,11 @@ impl RequestBuf {
         &mut self.body
     }
 
+    /// The length of the body so far.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Whether the outcome is unknown if this request is lost.
     pub(crate) fn changes(&self) -> bool {
         self.changes

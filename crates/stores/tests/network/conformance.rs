@@ -91,6 +91,15 @@ fn ferretdb_postgres() {
     conforms_but(&*open(&format!("{}/conformance", server.url)), &[&FERRETDB[..], &[long]].concat());
 }
 
+/// With refreshes before searches, and with writes that wait for one, on an index of several shards.
+#[cfg(feature = "opensearch")]
+#[test]
+fn opensearch() {
+    let server = Server::start("opensearch");
+    conforms(&*open(&server.url));
+    conforms(&*open(&format!("{}?prefix=other-&refresh=true&shards=3&replicas=0", server.url)));
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres() {
