@@ -35,17 +35,8 @@ impl SearchDialect {
         self.send_part(memory, out)
     }
 
-    pub(super) fn begin_bulk_delete(&self, keys: Batch<'_>, memory: &mut SearchMemory, out: &mut RequestBuf) -> bool {
-        self.take_keys(keys, memory);
-        self.send_part(memory, out)
-    }
-
-    pub(super) fn begin_bulk_read(&self, keys: Batch<'_>, memory: &mut SearchMemory, out: &mut RequestBuf) -> bool {
-        self.take_keys(keys, memory);
-        self.ask_part(memory, out)
-    }
-
-    fn take_keys(&self, keys: Batch<'_>, memory: &mut SearchMemory) {
+    /// Starts a bulk operation on documents by key. Returns false if there is nothing to send.
+    pub(super) fn begin_by_keys(&self, keys: Batch<'_>, memory: &mut SearchMemory, out: &mut RequestBuf) -> bool {
         let collection = self.collection(memory);
         for (number, (key, _)) in (0..).zip(keys.iter()) {
             // A document with an invalid key does not exist.
@@ -54,6 +45,7 @@ impl SearchDialect {
             }
             memory.bulk.items.push(key, b"");
         }
+        if memory.kind == Some(OpKind::BulkRead) { self.ask_part(memory, out) } else { self.send_part(memory, out) }
     }
 
     /// Requests the documents of the current part. Returns false if it is empty.

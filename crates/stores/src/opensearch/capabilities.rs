@@ -6,8 +6,8 @@ use super::json::KEY;
 use super::server::Welcome;
 use super::store::Ready;
 
-/// The capabilities, as far as it is known what was prepared, on which server. `replicated` is the level that the replicas
-/// of the URL give.
+/// The capabilities, as far as it is known what was prepared, and on which server. `replicated` is the level that the
+/// replicas of the URL give.
 pub(super) fn of(
     ready: Option<&Ready>,
     welcome: Option<&Welcome>,
@@ -67,14 +67,15 @@ pub(super) fn of(
         notes: vec![
             "A search sees only what a refresh has published, once a second by default. This is apart from durability. \
              With consistency strong, each page, prefix and scan costs a refresh first; with stale-ok, none.",
-            "An index that is read in key order has the member `storebench_key` in each document, which the driver adds \
+            "Documents of an index that is read in key order have the member `storebench_key`, which the driver adds \
              and removes. Indexes that copies write into have not.",
             "Fields that a study indexes are mapped as keywords, all others are only stored. A document whose indexed \
-             field is an object is refused. Numbers are found as they are written: 7 does not find 7.0.",
+             field is an object is refused, and so is one with an empty name at its top. Numbers are found as they are \
+             written: 7 does not find 7.0.",
             "Bytes are stored as base64 in a JSON document, which makes them a third larger. Counters are stored as a \
              number in a JSON document.",
-            "Routing of documents is not copied. A copy out reads shard by shard, so an index of one shard is read by one \
-             worker.",
+            "Routing of documents is not copied. A copy out reads shard by shard, so one worker reads an index of \
+             one shard.",
             "Tested only against OpenSearch 2.19. For other versions and for Elasticsearch, the driver follows their \
              documentation.",
         ],
@@ -85,7 +86,8 @@ pub(super) fn of(
 /// `theirs_async` says whether the log of an index of others is `async`, which stays as it is.
 fn durability(theirs_async: Option<bool>, replicated: Option<Durability>) -> Vec<(Durability, &'static str)> {
     const SYNCED: &str = "index.translog.durability=request: synced to disk by each copy before the answer";
-    const LATER: &str = "index.translog.durability=async: synced every 5 s; lost if the process ends before";
+    const LATER: &str =
+        "index.translog.durability=async, for all sessions of the index: synced every 5 s, lost in a crash before";
     const COUNTED: &str =
         "wait_for_active_shards, and each answer names as many copies, which have all synced it to disk";
     let mut levels = vec![(Durability::FSYNC, SYNCED), (Durability::MEMORY, LATER)];

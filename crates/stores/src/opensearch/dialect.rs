@@ -125,27 +125,20 @@ impl SearchDialect {
         memory.bulk.clear();
         let path = collection.path.as_str();
         match request.op {
-            Op::Read { key } => {
+            Op::Read { key } | Op::Exists { key } | Op::Delete { key } => {
                 collection.check_key(key)?;
-                out.begin(Method::GET).raw(path).raw("_doc/").segment(key);
+                let (method, query) = match request.op {
+                    Op::Delete { .. } => (Method::DELETE, self.delete.as_str()),
+                    Op::Exists { .. } => (Method::HEAD, ""),
+                    _ => (Method::GET, ""),
+                };
+                out.begin(method).raw(path).raw("_doc/").segment(key).raw(query);
             }
-            Op::Exists { key } => {
+            Op::Insert { key, body } | Op::Upsert { key, body } => {
                 collection.check_key(key)?;
-                out.begin(Method::HEAD).raw(path).raw("_doc/").segment(key);
-            }
-            Op::Insert { key, body } => {
-                collection.check_key(key)?;
-                out.begin(Method::PUT).raw(path).raw("_create/").segment(key).raw(&self.write);
+                let what = if matches!(request.op, Op::Insert { .. }) { "_create/" } else { "_doc/" };
+                out.begin(Method::PUT).raw(path).raw(what).segment(key).raw(&self.write);
                 collection.encode(key, body, out.body())?;
-            }
-            Op::Upsert { key, body } => {
-                collection.check_key(key)?;
-                out.begin(Method::PUT).raw(path).raw("_doc/").segment(key).raw(&self.write);
-                collection.encode(key, body, out.body())?;
-            }
-            Op::Delete { key } => {
-                collection.check_key(key)?;
-                out.begin(Method::DELETE).raw(path).raw("_doc/").segment(key).raw(&self.delete);
             }
             Op::Replace { key, body } => {
                 collection.check_key(key)?;
@@ -178,8 +171,7 @@ impl SearchDialect {
                 self.ask_first(Awaits::Document, memory, out);
             }
             Op::BulkWrite { items, .. } => return Ok(self.begin_bulk_write(items, memory, out)),
-            Op::BulkDelete { keys } => return Ok(self.begin_bulk_delete(keys, memory, out)),
-            Op::BulkRead { keys } => return Ok(self.begin_bulk_read(keys, memory, out)),
+            Op::BulkDelete { keys } | Op::BulkRead { keys } => return Ok(self.begin_by_keys(keys, memory, out)),
             Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
                 return self.begin_rows(&request.op, memory, out);
             }

@@ -92,15 +92,18 @@ mod tests {
     #[test]
     fn an_error_has_its_reason_and_says_whether_something_was_done() {
         let of = |status, body: &'static str| fault(&Answer::of_parts(status, b"", body.as_bytes()), true);
-        let parse = r#"{"error":{"root_cause":[{"type":"x"}],"type":"mapper_parsing_exception","reason":"failed to parse",
+        let parse = r#"{"error":{"root_cause":[{"type":"x"}],"type":"mapper_parsing_exception",
+            "reason":"failed to parse",
             "caused_by":{"type":"illegal_argument_exception","reason":"field name\n cannot be empty"}},"status":400}"#;
         let error = of(400, parse);
         assert_eq!(error.kind, ErrorKind::Refused);
         assert_eq!(
             error.message,
-            "HTTP 400: mapper_parsing_exception: failed to parse; illegal_argument_exception: field name cannot be empty"
+            "HTTP 400: mapper_parsing_exception: failed to parse; illegal_argument_exception: field name cannot be \
+             empty"
         );
-        let blocked = r#"{"error":{"type":"cluster_block_exception","reason":"index [a] blocked by: [TOO_MANY_REQUESTS/12/
+        let blocked = r#"{"error":{"type":"cluster_block_exception","reason":"index [a] blocked by:
+            [TOO_MANY_REQUESTS/12/
             disk usage exceeded flood-stage watermark, index has read-only-allow-delete block];"}}"#;
         for (status, kind) in [(403, ErrorKind::Refused), (429, ErrorKind::Temporary), (503, ErrorKind::Temporary)] {
             let error = of(status, blocked);

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 pub(super) use storebench_documents::json::{Walk, elements, is_array, member, members, push_text, text};
-use storebench_engine::store::{ErrorKind, OpError};
+use storebench_engine::store::OpError;
 use storebench_study::workload::Body;
 
+use crate::http::{decode_body, encode_body};
 use crate::refusals::refused;
 
 /// The member that holds a copy of the key, in indexes that are read in key order. `_id` cannot be sorted by.
@@ -38,43 +37,24 @@ fn digits(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty() && text.len() < 20 && text.iter().all(u8::is_ascii_digit)).then_some(text)
 }
 
-/// Appends the stored form of a body: JSON as it is; bytes and counters inside a document. `key` is added if the index
-/// is read in key order.
+/// Appends the stored form of a body, an object. `key` is added if the index is read in key order.
 pub(super) fn encode(kind: Body, key: Option<&str>, body: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
-    let mut walk = Walk::new(body);
-    let rest = match kind {
-        Body::Json => {
-            walk.take(b'{').ok_or_else(|| refused("OpenSearch stores JSON objects only"))?;
-            let ends = walk.peek() == Some(b'}');
-            (&body[walk.at()..], ends)
-        }
-        _ => (&b""[..], false),
-    };
-    out.push(b'{');
+    let start = out.len();
     if let Some(key) = key {
+        out.push(b'{');
         push_text(KEY, out);
         out.push(b':');
         push_text(key, out);
-        if !rest.1 {
-            out.push(b',');
-        }
     }
-    match kind {
-        Body::Json => out.extend_from_slice(rest.0),
-        Body::Bytes => {
-            out.extend_from_slice(b"\"base64\":\"");
-            let start = out.len();
-            out.resize(start + body.len().div_ceil(3) * 4, b'=');
-            // The buffer has exactly the required size.
-            let written = BASE64.encode_slice(body, &mut out[start..]).unwrap_or_default();
-            out.truncate(start + written);
-            out.extend_from_slice(b"\"}");
-        }
-        Body::Counter => {
-            out.extend_from_slice(b"\"value\":");
-            out.extend_from_slice(body);
-            out.push(b'}');
-        }
+    let object = out.len();
+    encode_body(kind, body, out);
+    let mut walk = Walk::new(&out[object..]);
+    walk.take(b'{').ok_or_else(|| refused("OpenSearch stores JSON objects only"))?;
+    if object > start {
+        // What is before the first member of the object becomes a comma, if it has one.
+        let before = object + walk.at();
+        let empty = walk.peek() == Some(b'}');
+        out.splice(object..before, (!empty).then_some(b','));
     }
     Ok(())
 }
@@ -86,21 +66,7 @@ pub(super) fn decode<'a>(
     stored: &'a [u8],
     scratch: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], OpError> {
-    let found = match kind {
-        Body::Json if !keyed => Some(stored),
-        Body::Json => Some(without_key(stored, scratch)),
-        Body::Counter => member(stored, "value"),
-        Body::Bytes => {
-            scratch.clear();
-            let text = member(stored, "base64").and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
-            let decoded = text.is_some_and(|text| BASE64.decode_vec(text, scratch).is_ok());
-            decoded.then_some(scratch.as_slice())
-        }
-    };
-    found.ok_or_else(|| {
-        let what = if kind == Body::Counter { "a counter" } else { "bytes" };
-        OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} in Storebench's format"))
-    })
+    if kind == Body::Json && keyed { Ok(without_key(stored, scratch)) } else { decode_body(kind, stored, scratch) }
 }
 
 /// The document without the driver's own member, which is its first one.

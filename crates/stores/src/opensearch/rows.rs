@@ -108,7 +108,7 @@ impl SearchDialect {
             rows.asked = rows.asked.min(MOST_ROWS.saturating_sub(rows.seen));
             if rows.asked == 0 {
                 return Err(refused(format!(
-                    "OpenSearch shows the first {MOST_ROWS} rows of a search (index.max_result_window); use a lower limit"
+                    "OpenSearch shows {MOST_ROWS} rows of a search (index.max_result_window); use a lower limit"
                 )));
             }
             body.extend_from_slice(
@@ -204,9 +204,7 @@ fn field_value(document: &[u8], field: &str) -> Option<Value> {
     let found = json::members(document).find(|member| {
         member.name == field.as_bytes() || storebench_documents::json::name(member.name).as_deref() == Some(field)
     })?;
-    // Other values are of another kind than any that is looked for.
-    let scalar = !matches!(found.value.first(), Some(b'{' | b'['));
-    if scalar { serde_json::from_slice(found.value).ok() } else { None }
+    serde_json::from_slice(found.value).ok()
 }
 
 #[cfg(test)]

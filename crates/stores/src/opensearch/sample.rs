@@ -10,17 +10,14 @@ use super::server::{Server, path};
 use crate::http::Method;
 
 impl Server {
-    /// At most `at_most` keys of an index, determined by `seed`. OpenSearch scores all documents at random, and returns the
-    /// first ones. Several such samples of a large index overlap.
+    /// At most `at_most` keys of an index, determined by `seed`. OpenSearch scores all documents at random, and returns
+    /// the first ones. Several such samples of a large index overlap.
     pub(super) async fn sample(&self, name: &str, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         self.refresh(&[name.to_owned()]).await?;
-        let (mut keys, mut known, mut idle) = (Vec::new(), BTreeSet::new(), 0);
+        let (mut keys, mut known) = (Vec::new(), BTreeSet::new());
+        let size = at_most.min(MOST_ROWS as usize);
         for round in 0.. {
             let before = keys.len();
-            if before >= at_most || idle > 3 {
-                break;
-            }
-            let size = at_most.min(MOST_ROWS as usize);
             let random = json!({ "seed": (seed >> 2) + round, "field": "_seq_no" });
             let search = json!({
                 "size": size,
@@ -35,10 +32,9 @@ impl Server {
                     keys.push(key.to_owned());
                 }
             }
-            if hits.len() < size {
+            if hits.len() < size || keys.len() == before || keys.len() >= at_most {
                 break;
             }
-            idle = if keys.len() == before { idle + 1 } else { 0 };
         }
         Ok(keys)
     }

@@ -78,8 +78,8 @@ impl Server {
         let response = self.client.call(method, path, body).await?;
         match response.status {
             401 => Err(StoreError::Unreachable(format!(
-                "{} rejected this user ({}); check user and password: write opensearch://user@host, and put the password \
-                 into STOREBENCH_PASSWORD",
+                "{} rejected this user ({}); check user and password: write opensearch://user@host, and put the \
+                 password into STOREBENCH_PASSWORD",
                 self.host,
                 response.answer().shown()
             ))),
@@ -126,7 +126,7 @@ impl Server {
         let elastic = told["version"]["distribution"] != "opensearch";
         if elastic && told["tagline"] != "You Know, for Search" || !response.is_success() {
             return Err(StoreError::Unreachable(format!(
-                "{} speaks HTTP, but is neither OpenSearch nor Elasticsearch ({}); check the port (the default is 9200)",
+                "{} speaks HTTP, but is neither OpenSearch nor Elasticsearch ({}); check the port (usually 9200)",
                 self.host,
                 response.answer().shown()
             )));
@@ -145,8 +145,8 @@ impl Server {
         Ok(welcome)
     }
 
-    /// Each index that has this name, matches it, or is behind an alias or a data stream of this name, with its aliases,
-    /// and with mappings and settings unless `what` is `_alias`. `None` if there is none.
+    /// Each index that has this name, matches it, or is behind an alias or a data stream of this name, with its
+    /// aliases, and with mappings and settings unless `what` is `_alias`. `None` if there is none.
     pub(super) async fn indexes(&self, name: &str, what: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         // `*` is for Storebench's own patterns.
         let path = path(name, what).replace("%2A", "*");

@@ -4,33 +4,15 @@ use serde_json::Value;
 use storebench_engine::store::StoreSettings;
 
 /// Beginnings of the names of settings on which speed and durability depend.
-const BEGINNINGS: [&str; 13] = [
-    "action.auto_create_index",
-    "cluster.routing.allocation.disk.",
-    "cluster.indices.close",
-    "http.compression",
-    "http.max_content_length",
-    "indexing_pressure.",
-    "indices.breaker.",
-    "indices.fielddata.",
-    "indices.memory.",
-    "indices.queries.",
-    "indices.recovery.",
-    "indices.requests.",
-    "search.",
-];
+const BEGINNINGS: [&str; 6] =
+    ["action.auto_create_index", "http.compression", "http.max_content", "indexing_pressure.", "indices.", "search."];
 /// The same for settings of an index.
-const OF_INDEX: [&str; 12] = [
+const OF_INDEX: [&str; 7] = [
     "index.codec",
     "index.max_result_window",
     "index.merge.",
-    "index.number_of_replicas",
-    "index.number_of_shards",
-    "index.queries.",
+    "index.number_of_",
     "index.refresh_interval",
-    "index.replication.type",
-    "index.requests.",
-    "index.search.idle",
     "index.sort.",
     "index.translog.",
 ];

@@ -7,7 +7,6 @@ use storebench_engine::store::{
     CollectionLayout, Holdings, Marked, Prepare, Removal, Site, SiteOutcome, StoreError, Wanted,
 };
 
-use super::json::KEY;
 use super::server::{Server, mark_in, properties};
 use crate::http::{collection_of_name, lower_case_name};
 use crate::net;
@@ -58,14 +57,6 @@ impl Site for Indexes<'_> {
 
     fn shown(&self) -> String {
         self.shown.to_owned()
-    }
-
-    fn check(&self, layout: &storebench_engine::store::Layout) -> Result<(), StoreError> {
-        let fields = layout.collections.iter().flat_map(|collection| collection.indexes.iter().flatten());
-        match fields.into_iter().find(|field| *field == KEY || field.starts_with('_')) {
-            None => Ok(()),
-            Some(field) => Err(StoreError::NotSupported(format!("the field `{field}` is reserved; rename it"))),
-        }
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {

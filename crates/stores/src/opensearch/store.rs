@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use storebench_engine::store::{
     Account, Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
     Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
@@ -20,8 +20,9 @@ use super::site::Indexes;
 use super::theirs::Behind;
 use super::walk::Shards;
 use super::{SCHEME, capabilities, settings_reported};
-use crate::http::{Client, HttpSession, Method, Target, lower_case_name};
+use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled, untold_settings};
+use crate::refusals::not_supported;
 use crate::registry::Options;
 
 /// The timeout of a control call that does not wait for work of the server.
@@ -79,25 +80,8 @@ impl OpenSearchStore {
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let tls = url.split(':').next().is_some_and(|scheme| scheme.ends_with("searchs"));
         let address = Address::parse(url, SCHEME.example, 9200, tls, options)?;
-        if let Some(part) = address.path.first() {
-            return Err(StoreError::BadUrl(format!(
-                "found `/{part}` after the host, but each collection is a separate index; remove it, or set the prefix of \
-                 their names with ?prefix="
-            )));
-        }
-        if let [_, second, ..] = address.hosts.as_slice() {
-            return Err(StoreError::BadUrl(format!(
-                "found the second host `{second}`; name only one, because any node of a cluster serves all indexes"
-            )));
-        }
-        let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-        if !prefix.starts_with(|c: char| c.is_ascii_lowercase()) || !prefix.chars().all(fits) || prefix.len() > 100 {
-            return Err(StoreError::BadUrl(format!(
-                "invalid prefix={prefix}; expected a lower-case letter followed by lower-case letters, digits, `_` and \
-                 `-`, at most 100 characters"
-            )));
-        }
+        check_place(&address, "index", "OpenSearch")?;
+        let prefix = name_prefix(options)?;
         let refresh = REFRESH[options.choice("refresh", &REFRESH)?.unwrap_or(0)];
         let (replicas, shards) = (options.parse("replicas")?, options.parse("shards")?);
         if shards == Some(0) || replicas.is_some_and(|replicas| replicas > 100) {
@@ -146,8 +130,8 @@ impl OpenSearchStore {
         if !how.makes_nothing() {
             if self.welcome.get().is_some_and(|known| !known.can_mark()) {
                 return Err(StoreError::NotSupported(format!(
-                    "{} cannot replace a mark safely, so Storebench makes no indexes there: it needs OpenSearch 2.12 or \
-                     Elasticsearch 7.11. Indexes of yours can be read, and copied into",
+                    "{} cannot replace a mark safely, so Storebench makes no indexes there: it needs OpenSearch 2.12 \
+                     or Elasticsearch 7.11. Indexes of yours can be read, and copied into",
                     self.describe().version
                 )));
             }
@@ -376,7 +360,6 @@ impl Store for OpenSearchStore {
                 ("merge_throttled_ms_total", "/total/merges/total_throttled_time_in_millis"),
                 ("refreshes_total", "/total/refresh/external_total"),
                 ("indexing_failed_total", "/total/indexing/index_failed"),
-                ("indexing_throttled_ms_total", "/total/indexing/throttle_time_in_millis"),
                 ("searches_total", "/total/search/query_total"),
             ];
             let figure = |(name, at): (&str, &str)| Some((name.to_owned(), told.pointer(at)?.as_f64()?));
@@ -465,30 +448,21 @@ impl Store for OpenSearchStore {
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
         let ready = self.ready()?;
-        let Some(prepared) = ready.collections.get(request.collection.position()) else { return Ok(None) };
-        let shown = |plan: String| Ok(Some(Explanation { plan, full_scan: false }));
-        match request.op {
-            Op::Prefix { prefix, limit } => shown(format!("the terms of {KEY} from {prefix:?}, limit={limit}")),
+        let plan = match request.op {
+            Op::Prefix { prefix, limit } => format!("the terms of {KEY} from {prefix:?}, limit={limit}"),
             Op::Scan { start, end, limit } => {
-                shown(format!("the terms of {KEY} from {start:?} to {end:?} (exclusive), limit={limit}"))
+                format!("the terms of {KEY} from {start:?} to {end:?} (exclusive), limit={limit}")
             }
-            Op::Page { field, value, .. } => {
-                let value: Value = serde_json::from_str(value)
-                    .map_err(|e| StoreError::Failed(format!("cannot search for `{value}`, which is not JSON: {e}")))?;
-                let fields = prepared.behind.fields.clone();
+            Op::Page { field, value, limit } => {
+                let fields = ready.get(request.collection)?.behind.fields.clone();
                 let collection = Collection { fields, ..Collection::default() };
-                let query = rows::term(&collection, field, &value).map_err(crate::refusals::not_supported)?;
-                let query: Value = serde_json::from_str(&query).unwrap_or_default();
-                let path = path(&prepared.name, "_validate/query?explain=true");
-                let told = self.control.block_on(async {
-                    let body = json!({ "query": query });
-                    self.server(PATIENCE).done(Method::POST, &path, Some(&body), "explain a query").await
-                })?;
-                let text = told["explanations"][0]["explanation"].as_str().unwrap_or_default();
-                shown(format!("the inverted index: {text}"))
+                let value = serde_json::from_str(value).unwrap_or_default();
+                let query = rows::term(&collection, field, &value).map_err(not_supported)?;
+                format!("the inverted index: {query}, limit={limit}")
             }
-            _ => Ok(None),
-        }
+            _ => return Ok(None),
+        };
+        Ok(Some(Explanation { plan, full_scan: false }))
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -62,13 +62,11 @@ impl Server {
             indexes: found.iter().map(|(index, told)| (index.clone(), shards(told))).collect(),
         };
         if writes {
-            let write_index = found.values().any(|told| told["aliases"][name]["is_write_index"] == true);
             let ours = found.iter().any(|(index, told)| mark_in(index, &told["aliases"]).is_some());
             let why = match () {
                 () if ours => "was made by Storebench, in its own format",
                 () if found.keys().any(of_stream) => "is a data stream, which only appends",
-                () if !one && !write_index => "is an alias of several indexes and has no write index",
-                () if !one => "is an alias of several indexes, where a key may be in another one than the write index",
+                () if !one => "is an alias of several indexes: a key may be in another one than its write index",
                 () if !behind.by_key => "requires routing for each document",
                 () => return Ok(behind),
             };

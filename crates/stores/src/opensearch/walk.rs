@@ -1,7 +1,7 @@
 //! Streams all documents of an index, shard by shard, from a point in time.
 //!
-//! Within one shard of a point in time, documents have a fixed order (`_doc`), so each page continues after the last one.
-//! Over several shards this would leave documents out. A point in time that the server has lost begins again.
+//! Within one shard of a point in time, documents have a fixed order (`_doc`), so each page continues after the one
+//! before. Over several shards this would leave documents out. A point in time that the server has lost begins again.
 
 use serde_json::{Value, json};
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};

@@ -152,7 +152,10 @@ fn errors_of_a_bulk_are_those_of_its_documents() {
         if body.len() > 1_000 {
             return answer(413, &json!({}));
         }
-        let of = |status: u16, kind: &str| json!({ "index": { "status": status, "error": { "type": kind, "reason": "r" } } });
+        let of = |status: u16, kind: &str| {
+            let error = json!({ "type": kind, "reason": "r" });
+            json!({ "index": { "status": status, "error": error } })
+        };
         let item = |line: &str| match serde_json::from_str::<Value>(line).unwrap()["index"]["_id"].as_str().unwrap() {
             "busy" => of(429, "rejected_execution_exception"),
             "blocked" => of(403, "cluster_block_exception"),
