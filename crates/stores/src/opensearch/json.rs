@@ -76,11 +76,12 @@ fn without_key<'a>(stored: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if first.is_none_or(|first| first.name != KEY.as_bytes()) {
         return stored;
     }
-    // The comma, if another member follows.
-    let _ = walk.take(b',');
+    // Behind the comma, if another member follows.
+    let end = walk.at();
+    let rest = if walk.take(b',').is_some() { walk.at() } else { end };
     scratch.clear();
     scratch.push(b'{');
-    scratch.extend_from_slice(&stored[walk.at()..]);
+    scratch.extend_from_slice(&stored[rest..]);
     scratch
 }
 
