@@ -172,8 +172,9 @@ fn encrypts(url: &str) -> bool {
     match options().find_map(|option| option.strip_prefix("tls=")) {
         Some(asked) => asked != "false",
         None => {
-            matches!(scheme, "tls" | "srv" | "rediss" | "couchdbs" | "ravendbs" | "couchbases")
-                || options().any(|option| option.starts_with("tls_"))
+            const ENCRYPTED: [&str; 8] =
+                ["tls", "srv", "rediss", "couchdbs", "ravendbs", "couchbases", "opensearchs", "elasticsearchs"];
+            ENCRYPTED.contains(&scheme) || options().any(|option| option.starts_with("tls_"))
         }
     }
 }

@@ -35,6 +35,8 @@ mod mongodb;
 #[cfg(feature = "stream")]
 #[cfg_attr(not(feature = "net"), allow(unused_macros, reason = "a hosted store uses only a small part of it"))]
 mod net;
+#[cfg(feature = "opensearch")]
+mod opensearch;
 #[cfg(test)]
 #[cfg(all(feature = "fjall", feature = "redb"))]
 mod places_tests;

@@ -61,6 +61,8 @@ static SCHEMES: &[Scheme] = &[
     crate::ravendb::SCHEME,
     #[cfg(feature = "dynamodb")]
     crate::dynamodb::SCHEME,
+    #[cfg(feature = "opensearch")]
+    crate::opensearch::SCHEME,
     Scheme {
         name: "memory",
         what: "Documents in the memory of the Storebench process; they are lost when it ends",
@@ -230,8 +232,12 @@ pub fn meant(text: &str) -> Vec<String> {
     let (host, path) = place.split_once('/').unwrap_or((place, ""));
     let tls = if scheme == "https" { "s" } else { "" };
     let database = if path.is_empty() { "storebench" } else { path };
-    // A collection is a database of CouchDB, so its URL names none.
-    let stores = [("couchdb", ":5984", String::new()), ("ravendb", ":8080", format!("/{database}"))];
+    // A collection is a database of CouchDB, and an index of OpenSearch, so their URLs name none.
+    let stores = [
+        ("couchdb", ":5984", String::new()),
+        ("ravendb", ":8080", format!("/{database}")),
+        ("opensearch", ":9200", String::new()),
+    ];
     let built = stores.iter().filter(|(name, ..)| known(name));
     let (usual, others): (Vec<_>, Vec<_>) = built.partition(|(_, port, _)| host.ends_with(port));
     let likely = if usual.is_empty() { others } else { usual };
@@ -308,6 +314,8 @@ fn make(
         "ravendb" => Ok(Arc::new(crate::ravendb::RavenStore::new(url, options)?)),
         #[cfg(feature = "dynamodb")]
         "dynamodb" => Ok(Arc::new(crate::dynamodb::DynamoStore::new(url, options)?)),
+        #[cfg(feature = "opensearch")]
+        "opensearch" => Ok(Arc::new(crate::opensearch::OpenSearchStore::new(url, options)?)),
         other => Err(StoreError::BadUrl(format!("`{other}` is listed but not built in"))),
     }
 }

@@ -16,7 +16,7 @@ pub fn host_of(url: &str) -> Option<&str> {
 }
 
 /// Default ports by scheme.
-const PORTS: [(&str, u16); 7] = [
+const PORTS: [(&str, u16); 9] = [
     ("postgres", 5432),
     ("postgresql", 5432),
     ("redis", 6379),
@@ -24,6 +24,8 @@ const PORTS: [(&str, u16); 7] = [
     ("mongodb", 27017),
     ("couchdb", 5984),
     ("ravendb", 8080),
+    ("opensearch", 9200),
+    ("elasticsearch", 9200),
 ];
 
 /// The port of the first host of a URL, or the default of its scheme. `None` if neither is known. Decorators before the

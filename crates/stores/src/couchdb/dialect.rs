@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
@@ -12,6 +10,7 @@ use super::memory::{Awaits, CouchMemory};
 use super::study_queries;
 use crate::document::{self, CHANGED, EXISTS, Effect};
 use crate::http::{Answer, Dialect, Method, Next, RequestBuf, status_error};
+pub(super) use crate::http::{decode_body as decode, encode_body as encode};
 use crate::refusals::refused;
 use crate::study_queries::{ByNumber, Template};
 
@@ -435,43 +434,4 @@ pub(super) fn row_revision(row: &[u8]) -> Option<&[u8]> {
     }
     let revision = json::member(value, "rev")?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     json::is_revision(revision).then_some(revision)
-}
-
-/// Appends the stored form of a body: JSON as it is; bytes and counters inside a document.
-pub(super) fn encode(kind: Body, body: &[u8], out: &mut Vec<u8>) {
-    match kind {
-        Body::Json => out.extend_from_slice(body),
-        Body::Bytes => {
-            out.extend_from_slice(b"{\"base64\":\"");
-            let start = out.len();
-            out.resize(start + body.len().div_ceil(3) * 4, b'=');
-            // The buffer has exactly the required size.
-            let written = BASE64.encode_slice(body, &mut out[start..]).unwrap_or_default();
-            out.truncate(start + written);
-            out.extend_from_slice(b"\"}");
-        }
-        Body::Counter => {
-            out.extend_from_slice(b"{\"value\":");
-            out.extend_from_slice(body);
-            out.push(b'}');
-        }
-    }
-}
-
-/// The body of a stored document. `scratch` is where bytes are decoded to.
-pub(super) fn decode<'a>(kind: Body, stored: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], OpError> {
-    let found = match kind {
-        Body::Json => Some(stored),
-        Body::Counter => json::member(stored, "value"),
-        Body::Bytes => {
-            scratch.clear();
-            let text = json::member(stored, "base64").and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
-            let decoded = text.is_some_and(|text| BASE64.decode_vec(text, scratch).is_ok());
-            decoded.then_some(scratch.as_slice())
-        }
-    };
-    found.ok_or_else(|| {
-        let what = if kind == Body::Counter { "a counter" } else { "bytes" };
-        OpError::new(ErrorKind::Failed, format!("the stored document does not hold {what} in Storebench's format"))
-    })
 }

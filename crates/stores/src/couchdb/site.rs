@@ -5,6 +5,7 @@ use storebench_engine::store::{Holdings, Marked, Removal, Site, SiteOutcome, Sto
 use storebench_study::workload::Body;
 
 use super::server::{FORM, Index, Server};
+use crate::http::{collection_of_name, lower_case_name};
 use crate::net;
 
 /// The databases whose names begin with the prefix.
@@ -41,7 +42,7 @@ impl Site for Databases<'_> {
         let mut found = Holdings::default();
         for name in self.names().await? {
             match self.server.mark_of(&name).await? {
-                Some(mark) => found.marked.push(Marked::new(collection_of(self.prefix, &name), mark)),
+                Some(mark) => found.marked.push(Marked::new(collection_of_name(self.prefix, &name), mark)),
                 None => found.theirs.push(name),
             }
         }
@@ -97,29 +98,7 @@ impl Site for Databases<'_> {
     }
 }
 
-/// The database of one of Storebench's collections. Database names have no capital letters, so `$` precedes each.
-/// Collection names contain no `$`.
+/// The database of one of Storebench's collections.
 pub(super) fn database_of(prefix: &str, collection: &str) -> String {
-    let mut name = prefix.to_owned();
-    for c in collection.chars() {
-        if c.is_ascii_uppercase() {
-            name.push('$');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
-}
-
-/// The collection that one of Storebench's databases was created for.
-fn collection_of(prefix: &str, database: &str) -> String {
-    let mut name = String::new();
-    let mut capital = false;
-    for c in database.strip_prefix(prefix).unwrap_or(database).chars() {
-        match std::mem::replace(&mut capital, c == '$') {
-            _ if c == '$' => {}
-            true => name.push(c.to_ascii_uppercase()),
-            false => name.push(c),
-        }
-    }
-    name
+    lower_case_name(prefix, collection)
 }

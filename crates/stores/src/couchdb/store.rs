@@ -15,7 +15,7 @@ use super::server::{Index, Server, Sizes, Welcome};
 use super::site::{Databases, database_of};
 use super::{SCHEME, pages, sample, settings_reported, study_queries};
 use crate::document::prefix_end_text;
-use crate::http::{Client, HttpSession, Method, Target};
+use crate::http::{Client, HttpSession, Method, Target, check_place, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled};
 use crate::refusals::{not_supported, refused_by_server};
 use crate::registry::Options;
@@ -57,25 +57,8 @@ impl CouchStore {
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
         let tls = url.starts_with("couchdbs:");
         let address = Address::parse(url, SCHEME.example, if tls { 6984 } else { 5984 }, tls, options)?;
-        if let Some(part) = address.path.first() {
-            return Err(StoreError::BadUrl(format!(
-                "found `/{part}` after the host, but each collection is a separate database; remove it, or set the \
-                 prefix of their names with ?prefix="
-            )));
-        }
-        if let [_, second, ..] = address.hosts.as_slice() {
-            return Err(StoreError::BadUrl(format!(
-                "found the second host `{second}`; name only one, because any node of a CouchDB cluster serves all data"
-            )));
-        }
-        let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-        if !prefix.starts_with(|c: char| c.is_ascii_lowercase()) || !prefix.chars().all(fits) || prefix.len() > 100 {
-            return Err(StoreError::BadUrl(format!(
-                "invalid prefix={prefix}; expected a lower-case letter followed by lower-case letters, digits, `_` and \
-                 `-`, at most 100 characters"
-            )));
-        }
+        check_place(&address, "database", "CouchDB")?;
+        let prefix = name_prefix(options)?;
         Ok(Self { address, prefix, control: Control::default(), welcome: Memo::default(), ready: Memo::default() })
     }
 

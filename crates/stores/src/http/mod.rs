@@ -11,9 +11,11 @@
 //! rounds), and 12 to 29 allocations, now none: each request passed through a channel, a task and a map of headers.
 
 mod answer;
+mod bodies;
 mod client;
 mod incoming;
 mod link;
+mod names;
 mod parts;
 mod request;
 mod session;
@@ -21,7 +23,9 @@ mod wire;
 
 pub(crate) use ::http::Method;
 pub(crate) use answer::{Answer, status_error};
+pub(crate) use bodies::{decode_body, encode_body};
 pub(crate) use client::{Client, Download, Response};
+pub(crate) use names::{check_place, collection_of_name, lower_case_name, name_prefix};
 pub(crate) use parts::Bulk;
 pub(crate) use request::RequestBuf;
 pub(crate) use session::{Dialect, HttpSession, Next, Target};

@@ -99,6 +99,11 @@ impl RequestBuf {
         (&self.body, &mut self.headers)
     }
 
+    /// The length of the body so far.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Whether the outcome is unknown if this request is lost.
     pub(crate) fn changes(&self) -> bool {
         self.changes

@@ -161,6 +161,12 @@ fn to_ravendb() {
 }
 
 #[test]
+#[cfg(feature = "opensearch")]
+fn to_opensearch() {
+    real("opensearch", &[]);
+}
+
+#[test]
 #[cfg(feature = "couchbase")]
 fn to_couchbase() {
     let fake = crate::couchbase::fake(storebench_fakes::couchbase::FakeOptions::default());

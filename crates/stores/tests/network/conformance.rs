@@ -123,6 +123,17 @@ fn ferretdb_postgres() {
     conforms_but(&*open(&format!("{}/conformance", server.url)), &[&FERRETDB[..], &[long]].concat());
 }
 
+/// With refreshes before searches; and with writes that refresh, on indexes of several shards. OpenSearch takes no
+/// document with an empty name at its top.
+#[cfg(feature = "opensearch")]
+#[test]
+fn opensearch() {
+    let server = Server::start("opensearch");
+    let but = [("documents: every kind of JSON comes back", "field name cannot be an empty string")];
+    conforms_but(&*open(&server.url), &but);
+    conforms_but(&*open(&format!("{}?prefix=other-&refresh=true&shards=3&replicas=0", server.url)), &but);
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres() {

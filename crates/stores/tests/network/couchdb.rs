@@ -1,7 +1,6 @@
 //! Tests of the `couchdb` driver with pouchdb-server, and with small fake servers that misbehave.
 
 mod fakes;
-mod help;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use storebench_engine::store::{
 };
 use storebench_fakes::certificates::{ADDRESS, CA};
 
+use crate::http_help as help;
 use crate::server::{Server, free_port};
 use help::{Ask, existing, layout, options, raw};
 

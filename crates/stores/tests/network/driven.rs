@@ -199,6 +199,7 @@ fn a_server_that_never_answers_is_given_up_at_the_users_timeout() {
         format!("mongodb://127.0.0.1:{port}/d"),
         format!("couchdb://127.0.0.1:{port}"),
         format!("ravendb://127.0.0.1:{port}/d"),
+        format!("opensearch://127.0.0.1:{port}"),
         format!("couchbase://me:p@127.0.0.1:{port}/d"),
         format!("dynamodb://127.0.0.1:{port}"),
         format!("slow+limit+hosted+sqlite:{}/x?rate=1&socket={}", folder.path().display(), socket.display()),

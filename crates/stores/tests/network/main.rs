@@ -7,6 +7,8 @@ mod comes_back;
 mod conformance;
 #[cfg(feature = "net")]
 mod driven;
+#[cfg(any(feature = "couchdb", feature = "opensearch"))]
+mod http_help;
 #[cfg(feature = "net")]
 mod proxy;
 mod scripts;
@@ -24,6 +26,8 @@ mod dynamodb;
 mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+#[cfg(feature = "opensearch")]
+mod opensearch;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]

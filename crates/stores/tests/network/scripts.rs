@@ -86,6 +86,7 @@ servers! {
     memcached: "memcached" with ["server"];
     pouchdb_server: "pouchdb-server" with ["server"];
     ravendb: "ravendb" with ["server"];
+    opensearch: "opensearch" with ["server"];
     ferretdb: "ferretdb" with ["server"];
     ferretdb_postgres: "ferretdb-postgres" with ["server", "storage"];
     nx_27017: "nx-27017" with ["server"];

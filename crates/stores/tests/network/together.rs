@@ -237,6 +237,7 @@ together!("mongodb", mongodb, Server::start("nx-27017"), |s: &Server| format!("{
 together!("postgres", postgres, Server::start("postgres"), url, 20);
 together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
 together!("dynamodb", dynalite, Server::start("dynalite"), url, 5);
+together!("opensearch", opensearch, Server::start("opensearch"), url, 5);
 together!("couchbase", couchbase, crate::couchbase::fake(Default::default()), |s: &Fake| s.url(), 10);
 
 /// No test during a removal, because pouchdb-server left a database behind that was removed during a concurrent read.

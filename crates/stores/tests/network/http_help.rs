@@ -1,4 +1,4 @@
-//! Helpers that the tests of `couchdb` share: a session that returns owned answers, requests without the driver, and a
+//! Helpers that the tests of drivers over HTTP share: a session that returns owned answers, requests without the driver, and a
 //! small fake server.
 
 use std::future::poll_fn;

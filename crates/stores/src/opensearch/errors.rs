@@ -1,0 +1,128 @@
+//! What the server's errors mean.
+
+use std::borrow::Cow;
+
+use storebench_documents::json::{member, text};
+use storebench_engine::store::{ErrorKind, OpError};
+
+use crate::http::{Answer, status_error};
+
+/// The most that is quoted of a reason.
+const QUOTED: usize = 300;
+
+/// The type and the reasons of the error in an answer, or in an item of a bulk.
+pub(super) fn said(body: &[u8]) -> Option<String> {
+    let error = member(body, "error")?;
+    let mut told = told_by(error)?;
+    let mut inner = error;
+    // The last cause says most: `failed to parse` is caused by what could not be parsed.
+    while let Some(cause) = member(inner, "caused_by").filter(|cause| cause.len() < inner.len()) {
+        inner = cause;
+    }
+    if inner.len() < error.len()
+        && let Some(cause) = told_by(inner)
+    {
+        told = format!("{told}; {cause}");
+    }
+    Some(told.chars().take(QUOTED).collect())
+}
+
+fn told_by(error: &[u8]) -> Option<String> {
+    let part = |name| member(error, name).and_then(text).unwrap_or_default();
+    let (kind, reason) = (part("type"), part("reason"));
+    // Some errors are only a text.
+    let plain = || text(error).map(Cow::into_owned);
+    if kind.is_empty() {
+        plain()
+    } else {
+        Some(format!("{kind}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")))
+    }
+}
+
+/// The type of the error in an answer.
+pub(super) fn type_of(body: &[u8]) -> Option<Cow<'_, str>> {
+    member(member(body, "error")?, "type").and_then(text)
+}
+
+/// Whether an answer says that the index does not exist. A 404 without this is a missing document.
+pub(super) fn index_is_gone(body: &[u8]) -> bool {
+    type_of(body).is_some_and(|kind| kind == "index_not_found_exception")
+}
+
+/// The error of an answer that is not a success. `changes` says whether the request may have changed something.
+///
+/// As [`status_error`], except for what is known of this store: a missing index, and an index whose writes are blocked
+/// (403; or 429, if the disk has reached the flood stage). A block is checked before anything is written.
+pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
+    let error = status_error(answer, changes);
+    let Some(said) = said(answer.body) else { return error };
+    let told = format!("HTTP {}: {said}", answer.status);
+    if index_is_gone(answer.body) {
+        return OpError::new(ErrorKind::Failed, format!("{told}; the index may have been removed meanwhile"));
+    }
+    if type_of(answer.body).is_some_and(|kind| kind == "cluster_block_exception") {
+        let kind = match answer.status {
+            403 => ErrorKind::Refused,
+            429 | 503 => ErrorKind::Temporary,
+            _ => error.kind,
+        };
+        let remedy = "the index is blocked: free space on the server's disk, or remove the setting index.blocks.…";
+        return OpError::new(kind, if answer.status == 503 { told } else { format!("{told}; {remedy}") });
+    }
+    let asks =
+        || error.message.split_once("; the server asks to wait").map(|(_, wait)| format!("; wait {}", wait.trim()));
+    match answer.status {
+        // These messages say what to do.
+        401 | 403 | 413 => error,
+        429 | 503 => OpError::new(error.kind, format!("{told}{}", asks().unwrap_or_default())),
+        _ => OpError::new(error.kind, told),
+    }
+}
+
+/// The error of an answer with status 200 whose body is not what OpenSearch sends.
+pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
+    let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
+    OpError::new(kind, format!("unexpected answer from the server: {}", answer.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_its_reason_and_says_whether_something_was_done() {
+        let of = |status, body: &'static str| fault(&Answer::of_parts(status, b"", body.as_bytes()), true);
+        let parse = r#"{"error":{"root_cause":[{"type":"x"}],"type":"mapper_parsing_exception",
+            "reason":"failed to parse",
+            "caused_by":{"type":"illegal_argument_exception","reason":"field name\n cannot be empty"}},"status":400}"#;
+        let error = of(400, parse);
+        assert_eq!(error.kind, ErrorKind::Refused);
+        assert_eq!(
+            error.message,
+            "HTTP 400: mapper_parsing_exception: failed to parse; illegal_argument_exception: field name cannot be \
+             empty"
+        );
+        let blocked = r#"{"error":{"type":"cluster_block_exception","reason":"index [a] blocked by:
+            [TOO_MANY_REQUESTS/12/
+            disk usage exceeded flood-stage watermark, index has read-only-allow-delete block];"}}"#;
+        for (status, kind) in [(403, ErrorKind::Refused), (429, ErrorKind::Temporary), (503, ErrorKind::Temporary)] {
+            let error = of(status, blocked);
+            assert_eq!(error.kind, kind, "{status}");
+            assert!(error.message.contains("flood-stage"), "{}", error.message);
+        }
+        assert!(of(403, blocked).message.ends_with("index.blocks.…"));
+        let gone = r#"{"error":{"type":"index_not_found_exception","reason":"no such index [a]"},"status":404}"#;
+        assert_eq!(of(404, gone).kind, ErrorKind::Failed);
+        let missing = r#"{"_index":"a","_id":"k","found":false}"#;
+        assert_eq!(of(404, missing).kind, ErrorKind::NotFound);
+        let busy = r#"{"error":{"type":"rejected_execution_exception","reason":"rejected"},"status":429}"#;
+        assert_eq!(of(429, busy).kind, ErrorKind::Temporary);
+        let answer = Answer::of_parts(429, b"HTTP/1.1 429 x\r\nRetry-After: 7\r\n\r\n", busy.as_bytes());
+        assert_eq!(
+            fault(&answer, true).message,
+            "HTTP 429: rejected_execution_exception: rejected; wait 7 (Retry-After)"
+        );
+        assert_eq!(of(503, r#"{"error":{"type":"unavailable_shards_exception"}}"#).kind, ErrorKind::OutcomeUnknown);
+        assert!(said(b"{}").is_none() && said(br#"{"error":"no handler"}"#).as_deref() == Some("no handler"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Searches: ranges of keys, by the copy of the key in each document, and pages of an indexed field.
+//!
+//! A search sees only what a refresh has published. If it must see all earlier writes, a refresh comes first.
+
+use serde_json::Value;
+use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
+
+use super::dialect::{Collection, NO_SOURCE, SearchDialect};
+use super::errors::{fault, senseless};
+use super::json::{self, KEY, decode, member_text};
+use super::memory::{Awaits, RowsWanted, SearchMemory};
+use crate::document::prefix_end_text;
+use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::refusals::refused;
+
+/// The most rows of one search (`index.max_result_window`).
+pub(super) const MOST_ROWS: u32 = 10_000;
+/// The longest text that Storebench's indexes hold, in characters: any of it is a term of at most 32,766 bytes.
+pub(super) const LONGEST_TERM: usize = 8_191;
+
+impl SearchDialect {
+    /// Writes the first request. Returns false if the result is certainly empty.
+    pub(super) fn begin_rows(
+        &self,
+        op: &Op<'_>,
+        memory: &mut SearchMemory,
+        out: &mut RequestBuf,
+    ) -> Result<bool, OpError> {
+        let collection = &self.collections[memory.collection];
+        let rows = &mut memory.rows;
+        (rows.last, rows.end, rows.seen) = (None, None, 0);
+        rows.query.clear();
+        match *op {
+            Op::Prefix { prefix, limit } => {
+                (rows.left, rows.end) = (limit, prefix_end_text(prefix));
+                rows.query.push_str(prefix);
+            }
+            Op::Scan { start, end, limit } => {
+                (rows.left, rows.end) = (limit, end.map(str::to_owned));
+                rows.query.push_str(start);
+            }
+            Op::Page { field, value, limit } => {
+                rows.left = limit;
+                rows.value =
+                    serde_json::from_str(value).map_err(|e| refused(format!("`{value}` is not a JSON value: {e}")))?;
+                rows.query = term(collection, field, &rows.value)?;
+                field.clone_into(&mut rows.field);
+            }
+            _ => return Err(OpError::unsupported()),
+        }
+        if memory.kind != Some(OpKind::Page) && !collection.keyed {
+            return Err(refused("the index has no copies of keys to sort by, so it cannot be read in key order"));
+        }
+        // The end of a range may precede its start.
+        if rows.left == 0
+            || rows.end.as_ref().is_some_and(|end| *end <= rows.query) && memory.kind != Some(OpKind::Page)
+        {
+            return Ok(false);
+        }
+        if self.refreshes {
+            memory.awaits = Awaits::Refresh;
+            out.begin(Method::POST).raw(&collection.path).raw("_refresh").only_reads();
+        } else {
+            self.ask_rows(memory, out)?;
+        }
+        Ok(true)
+    }
+
+    /// Handles the answer to a refresh.
+    pub(super) fn refreshed<'a>(
+        &self,
+        memory: &mut SearchMemory,
+        answer: &Answer<'_>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        if !answer.is_success() {
+            let mut error = fault(answer, false);
+            if matches!(answer.status, 401 | 403) {
+                error.message.to_mut().push_str(
+                    "; a search sees earlier writes only after a refresh, which this user may not ask for: use the \
+                     consistency stale-ok",
+                );
+            }
+            return Err(error);
+        }
+        let failed = json::member(answer.body, "_shards").and_then(|shards| json::member(shards, "failed"));
+        if failed != Some(b"0") {
+            let why = format!("not every shard could be refreshed: {}", answer.shown());
+            return Err(OpError::new(ErrorKind::Temporary, why));
+        }
+        self.ask_rows(memory, out)?;
+        Ok(None)
+    }
+
+    /// Requests the remaining rows. A search that could not ask every shard is an error, not a part of the rows.
+    fn ask_rows(&self, memory: &mut SearchMemory, out: &mut RequestBuf) -> Result<(), OpError> {
+        memory.awaits = Awaits::Rows;
+        let rows = &mut memory.rows;
+        out.begin(Method::POST).raw(&self.collections[memory.collection].path).only_reads();
+        out.raw("_search?allow_partial_search_results=false");
+        let body = out.body();
+        rows.asked = rows.left.min(MOST_ROWS);
+        if memory.kind == Some(OpKind::Page) {
+            if rows.seen > 0 {
+                // Some were left out, and the next ones may be too.
+                rows.asked = rows.asked.max(64);
+            }
+            rows.asked = rows.asked.min(MOST_ROWS.saturating_sub(rows.seen));
+            if rows.asked == 0 {
+                return Err(refused(format!(
+                    "OpenSearch shows {MOST_ROWS} rows of a search (index.max_result_window); use a lower limit"
+                )));
+            }
+            body.extend_from_slice(
+                format!(r#"{{"sort":["_doc"],"from":{},"query":{}"#, rows.seen, rows.query).as_bytes(),
+            );
+        } else {
+            body.extend_from_slice(range(rows).as_bytes());
+        }
+        body.extend_from_slice(format!(r#","size":{},"track_total_hits":false}}"#, rows.asked).as_bytes());
+        Ok(())
+    }
+
+    /// Handles an answer with rows.
+    pub(super) fn rows<'a>(
+        &mut self,
+        memory: &'a mut SearchMemory,
+        answer: &Answer<'_>,
+        out: &mut RequestBuf,
+    ) -> Next<'a> {
+        if !answer.is_success() {
+            return Err(fault(answer, false));
+        }
+        let collection = &self.collections[memory.collection];
+        let rows = &mut memory.rows;
+        let wrong = || senseless(answer, false);
+        let hits = json::member(answer.body, "hits").and_then(|hits| json::member(hits, "hits"));
+        let (mut count, page) = (0, memory.kind == Some(OpKind::Page));
+        for hit in json::elements(hits.filter(|hits| json::is_array(hits)).ok_or_else(wrong)?) {
+            count += 1;
+            let id = member_text(hit, "_id").ok_or_else(wrong)?;
+            let source = json::member(hit, "_source").ok_or(NO_SOURCE)?;
+            if rows.left > 0 && (!page || matches(source, &rows.field, &rows.value)) {
+                rows.left -= 1;
+                memory.found.add(&id, decode(collection.body, collection.keyed, source, &mut self.scratch)?);
+            }
+            if !page {
+                // Out of order, the next request would begin at the wrong place.
+                if rows.last.as_deref().is_some_and(|last| last >= &*id) {
+                    return Err(wrong());
+                }
+                rows.last = Some(id.into_owned());
+            }
+        }
+        rows.seen += count;
+        if rows.left > 0 && count >= rows.asked {
+            self.ask_rows(memory, out)?;
+            return Ok(None);
+        }
+        Ok(Some(memory.found.reply()))
+    }
+}
+
+/// The beginning of a search for the keys of a range that follow the last one.
+fn range(rows: &RowsWanted) -> String {
+    let (from, first) = match &rows.last {
+        Some(last) => ("gt", last),
+        None => ("gte", &rows.query),
+    };
+    let end = rows.end.as_ref().map_or_else(String::new, |end| format!(r#","lt":{}"#, Value::from(end.as_str())));
+    let first = Value::from(first.as_str());
+    format!(r#"{{"sort":["{KEY}"],"query":{{"range":{{"{KEY}":{{"{from}":{first}{end}}}}}}}"#)
+}
+
+/// The query of documents whose field has this value. Indexes hold text: they have `1` and `"1"` as the same.
+pub(super) fn term(collection: &Collection, field: &str, value: &Value) -> Result<String, OpError> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        _ => return Err(refused("OpenSearch finds text, numbers, true and false; it indexes no null")),
+    };
+    let Some(field) = collection.fields.iter().find(|known| known.name == field) else {
+        return Err(refused(format!(
+            "the field `{field}` is not indexed as it is; declare an index on it, or map it as a keyword"
+        )));
+    };
+    if text.chars().count() > field.longest {
+        let (field, longest) = (&field.asked, field.longest);
+        return Err(refused(format!("`{field}` indexes texts of up to {longest} characters (ignore_above)")));
+    }
+    Ok(format!(r#"{{"term":{{{}:{}}}}}"#, Value::from(field.asked.as_str()), Value::from(text)))
+}
+
+/// Whether the field of a document has this value.
+fn matches(document: &[u8], field: &str, value: &Value) -> bool {
+    let Some(found) = field_value(document, field) else { return false };
+    match (value, &found) {
+        (Value::Number(wanted), Value::Number(found)) => wanted == found || wanted.as_f64() == found.as_f64(),
+        _ => found == *value,
+    }
+}
+
+fn field_value(document: &[u8], field: &str) -> Option<Value> {
+    let found = json::members(document).find(|member| {
+        member.name == field.as_bytes() || storebench_documents::json::name(member.name).as_deref() == Some(field)
+    })?;
+    serde_json::from_slice(found.value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_matches_its_own_json_type_only() {
+        let matches = |value: &str, member: &str| {
+            let document = format!(r#"{{"x":0,"f\u002e":{member}}}"#);
+            matches(document.as_bytes(), "f.", &serde_json::from_str(value).unwrap())
+        };
+        for (value, member) in [("1", "1"), ("1", "1.0"), ("\"a\"", "\"\\u0061\""), ("true", "true")] {
+            assert!(matches(value, member), "{value} {member}");
+        }
+        for (value, member) in [("1", "\"1\""), ("\"1\"", "1"), ("true", "\"true\""), ("1", "[1]"), ("1", "tru")] {
+            assert!(!matches(value, member), "{value} {member}");
+        }
+    }
+
+    #[test]
+    fn a_range_continues_after_its_last_key() {
+        let mut rows = RowsWanted { query: "a\"".into(), end: Some("b".into()), ..RowsWanted::default() };
+        let asked = |rows: &RowsWanted| serde_json::from_str::<Value>(&format!("{}}}", range(rows))).unwrap();
+        assert_eq!(asked(&rows)["query"]["range"][KEY], serde_json::json!({ "gte": "a\"", "lt": "b" }));
+        (rows.last, rows.end) = (Some("aa".into()), None);
+        assert_eq!(asked(&rows)["query"]["range"][KEY], serde_json::json!({ "gt": "aa" }));
+    }
+}

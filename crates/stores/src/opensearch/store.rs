@@ -1,0 +1,480 @@
+//! The store: its capabilities, and its control calls.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use storebench_engine::store::{
+    Account, Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
+    Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
+    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
+};
+use storebench_study::workload::Body;
+
+use super::dialect::{Collection, SearchDialect};
+use super::json::KEY;
+use super::rows;
+use super::server::{Server, Welcome, documents_of, path, paths};
+use super::site::Indexes;
+use super::theirs::Behind;
+use super::walk::Shards;
+use super::{SCHEME, capabilities, settings_reported};
+use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
+use crate::net::{self, Address, Control, Memo, settled, untold_settings};
+use crate::refusals::not_supported;
+use crate::registry::Options;
+
+/// The timeout of a control call that does not wait for work of the server.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for work that the server has to finish: a merge.
+const WORK: Duration = Duration::from_secs(24 * 3600);
+/// When searches see a write, in the words of the option and of the server.
+const REFRESH: [&str; 3] = ["false", "wait_for", "true"];
+
+/// The store of OpenSearch and Elasticsearch.
+pub(crate) struct OpenSearchStore {
+    address: Address,
+    prefix: String,
+    refresh: &'static str,
+    replicas: Option<u32>,
+    shards: Option<u32>,
+    control: Control,
+    welcome: Memo<Welcome>,
+    ready: Memo<Arc<Ready>>,
+}
+
+/// What `prepare` found out.
+pub(super) struct Ready {
+    pub(super) collections: Vec<Prepared>,
+    read_only: bool,
+    /// For collections of others: whether the log of one is `async`.
+    pub(super) theirs_async: Option<bool>,
+}
+
+/// A collection and what stands behind it.
+pub(super) struct Prepared {
+    /// The name of its index, or of what others made.
+    name: String,
+    layout: CollectionLayout,
+    pub(super) behind: Behind,
+    pub(super) keyed: bool,
+}
+
+impl Ready {
+    /// The names to search, each once.
+    fn names(&self) -> Vec<String> {
+        self.collections.iter().map(|c| c.name.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn get(&self, collection: CollectionId) -> Result<&Prepared, StoreError> {
+        net::collection(&self.collections, collection)
+    }
+}
+
+impl OpenSearchStore {
+    /// Reads the URL. Does not connect.
+    ///
+    /// # Errors
+    /// `BadUrl`.
+    pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
+        let tls = url.split(':').next().is_some_and(|scheme| scheme.ends_with("searchs"));
+        let address = Address::parse(url, SCHEME.example, 9200, tls, options)?;
+        check_place(&address, "index", "OpenSearch")?;
+        let prefix = name_prefix(options)?;
+        let refresh = REFRESH[options.choice("refresh", &REFRESH)?.unwrap_or(0)];
+        let (replicas, shards) = (options.parse("replicas")?, options.parse("shards")?);
+        if shards == Some(0) || replicas.is_some_and(|replicas| replicas > 100) {
+            return Err(StoreError::BadUrl("use shards=1 or more, and replicas=100 or less".into()));
+        }
+        let (control, welcome, ready) = (Control::default(), Memo::default(), Memo::default());
+        Ok(Self { address, prefix, refresh, replicas, shards, control, welcome, ready })
+    }
+
+    fn server(&self, patience: Duration) -> Server {
+        let client = Client::new(Target::of(&self.address), patience);
+        Server { client, host: self.address.host().clone() }
+    }
+
+    fn ready(&self) -> Result<Arc<Ready>, StoreError> {
+        self.ready.prepared(&self.address.shown)
+    }
+
+    /// Identifies the server. It does so each time, because the server may have been replaced.
+    async fn greeted(&self, patience: Duration) -> Result<Server, StoreError> {
+        let server = self.server(patience);
+        self.welcome.set(server.welcome().await?);
+        Ok(server)
+    }
+
+    fn site<'s>(&'s self, server: &'s Server, how: Prepare) -> Indexes<'s> {
+        let mut settings = json!({});
+        for (name, value) in [("number_of_replicas", self.replicas), ("number_of_shards", self.shards)] {
+            if let Some(value) = value {
+                settings[name] = value.into();
+            }
+        }
+        Indexes { server, prefix: &self.prefix, shown: &self.address.shown, settings, how }
+    }
+
+    /// The name of a collection's index, or of what others made.
+    fn index(&self, collection: &CollectionLayout) -> String {
+        let ours = || lower_case_name(&self.prefix, &collection.name);
+        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
+    }
+
+    async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        crate::existing::refuse_fields("OpenSearch", layout)?;
+        let server = self.greeted(PATIENCE).await?;
+        let writes_theirs = how == Prepare::WriteExisting;
+        if !how.makes_nothing() {
+            if self.welcome.get().is_some_and(|known| !known.can_mark()) {
+                return Err(StoreError::NotSupported(format!(
+                    "{} cannot replace a mark safely, so Storebench makes no indexes there: it needs OpenSearch 2.12 \
+                     or Elasticsearch 7.11. Indexes of yours can be read, and copied into",
+                    self.describe().version
+                )));
+            }
+            prepare(&mut self.site(&server, how), layout, how).await?;
+        }
+        let mut ready = Ready { collections: Vec::new(), read_only: how == Prepare::ReadOnly, theirs_async: None };
+        for layout in &layout.collections {
+            let (name, theirs) = (self.index(layout), layout.existing.is_some());
+            if theirs && layout.body != Body::Json {
+                return Err(StoreError::NotSupported(format!(
+                    "`{name}` holds JSON; bytes and counters require indexes that Storebench created"
+                )));
+            }
+            let behind = server.behind(&name, writes_theirs).await?;
+            if writes_theirs {
+                let slow = server.log_of(&name).await?.0;
+                ready.theirs_async = Some(slow || ready.theirs_async == Some(true));
+            }
+            let keyed = !theirs && behind.fields.iter().any(|field| field.name == KEY);
+            ready.collections.push(Prepared { name, layout: layout.clone(), behind, keyed });
+        }
+        self.ready.set(Arc::new(ready));
+        Ok(())
+    }
+
+    /// The level that replicas give.
+    fn replicated(&self) -> Option<Durability> {
+        let copies = self.replicas.filter(|replicas| *replicas > 0)? + 1;
+        Some(Durability { acknowledged_by: Acknowledged::Nodes(copies), persisted: Persisted::Disk, on: copies })
+    }
+
+    /// Makes sure that writes get the durability. Storebench changes only its own indexes.
+    async fn set_durability(&self, server: &Server, ready: &Ready, wanted: Durability) -> Result<(), StoreError> {
+        let copies = if Some(wanted) == self.replicated() { u64::from(wanted.on) } else { 1 };
+        let log = if wanted == Durability::MEMORY { "async" } else { "request" };
+        for Prepared { name, layout, .. } in &ready.collections {
+            let (is_async, replicas) = server.log_of(name).await?;
+            if replicas + 1 < copies {
+                return Err(StoreError::NotSupported(format!(
+                    "{}: the index `{name}` has {replicas} replicas, too few for `{wanted}`; load it again",
+                    self.address.shown
+                )));
+            }
+            if (log == "async") == is_async {
+                continue;
+            }
+            if layout.existing.is_some() {
+                return Err(StoreError::NotSupported(format!(
+                    "{}: `{name}` no longer has index.translog.durability={log}, so it does not give `{wanted}`",
+                    self.address.shown
+                )));
+            }
+            server.set_log(name, log).await?;
+        }
+        Ok(())
+    }
+
+    fn dialect(&self, ready: &Ready, options: &SessionOptions, most_bytes: usize) -> SearchDialect {
+        let collections = ready.collections.iter().map(|prepared| {
+            let ours = prepared.layout.existing.is_none() && !ready.read_only;
+            Collection {
+                path: path(&if ours { documents_of(&prepared.name) } else { prepared.name.clone() }, ""),
+                body: prepared.layout.body,
+                keyed: prepared.keyed,
+                by_key: prepared.behind.by_key,
+                fields: prepared.behind.fields.clone(),
+            }
+        });
+        let copies = self.replicated().filter(|level| *level == options.durability).map(|level| level.on);
+        let waits = copies.map_or_else(String::new, |copies| format!("&wait_for_active_shards={copies}"));
+        let delete = format!("?refresh={}{waits}", self.refresh);
+        // Collections are all of others or none.
+        let theirs = ready.collections.iter().any(|prepared| prepared.layout.existing.is_some());
+        let write = if theirs { delete.clone() } else { format!("{delete}&require_alias=true") };
+        SearchDialect {
+            collections: collections.collect(),
+            read_only: ready.read_only,
+            write,
+            delete,
+            // Writes of others may come without a refresh.
+            refreshes: options.consistency != ReadConsistency::StaleOk && (self.refresh == "false" || theirs),
+            copies,
+            most_bytes,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The prepared indexes, or else all that Storebench created.
+    async fn indexes(&self, server: &Server) -> Result<Vec<String>, StoreError> {
+        match self.ready() {
+            Ok(ready) => Ok(ready.names()),
+            Err(_) => {
+                let found = self.site(server, Prepare::ReadOnly).look().await?;
+                Ok(found.marked.iter().map(|marked| lower_case_name(&self.prefix, &marked.name)).collect())
+            }
+        }
+    }
+}
+
+impl Store for OpenSearchStore {
+    type Session = HttpSession<SearchDialect>;
+
+    fn describe(&self) -> Description {
+        let known = self.welcome.get();
+        let version = known.map_or_else(|| "OpenSearch, not yet contacted".to_owned(), |known| known.shown());
+        Description { scheme: SCHEME.name, url: self.address.shown.clone(), version }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let (ready, welcome) = (self.ready.get(), self.welcome.get());
+        capabilities::of(ready.as_deref(), welcome.as_ref(), self.refresh, self.replicated())
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::Reactor
+    }
+
+    fn answers(&self) -> Result<(), StoreError> {
+        self.control.block_on(self.greeted(PATIENCE)).map(drop)
+    }
+
+    fn holdings(&self) -> Result<Holdings, StoreError> {
+        self.control.block_on(async {
+            let server = self.greeted(PATIENCE).await?;
+            self.site(&server, Prepare::ReadOnly).look().await
+        })
+    }
+
+    fn full_name(&self, collection: &CollectionLayout) -> String {
+        self.index(collection)
+    }
+
+    /// Indexes and data streams. Those whose names begin with a dot are the server's own.
+    fn collections(&self) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let server = self.greeted(PATIENCE).await?;
+            let mut found = self.site(&server, Prepare::ReadOnly).look().await?;
+            let all = server.indexes("*", "_alias").await?.unwrap_or_default();
+            found.theirs.extend(all.into_iter().map(|(name, _)| name).chain(server.data_streams().await?));
+            let ours: BTreeSet<String> =
+                found.marked.iter().map(|marked| lower_case_name(&self.prefix, &marked.name)).collect();
+            found.theirs.retain(|name| !name.starts_with('.') && !ours.contains(name));
+            found.theirs.sort_unstable();
+            found.theirs.dedup();
+            Ok(found.names())
+        })
+    }
+
+    fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
+        self.ready.take();
+        self.control.block_on(self.make_ready(layout, how))
+    }
+
+    async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
+        let ready = self.ready()?;
+        let server = self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
+        if !ready.read_only {
+            let capabilities = self.capabilities();
+            if capabilities.guarantees(options.durability).is_none() {
+                return Err(StoreError::NotSupported(format!(
+                    "{} cannot guarantee `{}` here; it guarantees {}",
+                    self.describe().version,
+                    options.durability,
+                    capabilities
+                        .durability
+                        .iter()
+                        .map(|(level, _)| format!("`{level}`"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )));
+            }
+            self.set_durability(&server, &ready, options.durability).await?;
+        }
+        let dialect = self.dialect(&ready, options, server.most_bytes().await?);
+        HttpSession::open(dialect, Target::of(&self.address), options).await
+    }
+
+    /// Refreshes the indexes, so that searches see what was loaded. Then waits until no merge runs.
+    fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(WORK);
+            let mut refreshed = false;
+            settled(at_most, Duration::from_millis(100), async || {
+                let indexes = self.indexes(&server).await?;
+                if indexes.is_empty() {
+                    return Ok(true);
+                }
+                if !std::mem::replace(&mut refreshed, true) {
+                    server.refresh(&indexes).await?;
+                }
+                Ok(server.figures(&indexes, "merge").await?["total"]["merges"]["current"] == 0)
+            })
+            .await
+        })
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        let ready = self.ready()?;
+        if ready.read_only || ready.collections.iter().any(|c| c.layout.existing.is_some()) {
+            return Err(StoreError::NotSupported(
+                "only indexes that Storebench created and may write can be merged".into(),
+            ));
+        }
+        self.control.block_on(async {
+            let path = paths(&ready.names(), "_forcemerge?max_num_segments=1");
+            self.server(WORK).done(Method::POST, &path, None, "merge its indexes").await.map(drop)
+        })
+    }
+
+    fn stats(&self) -> Result<Stats, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            let indexes = self.indexes(&server).await?;
+            if indexes.is_empty() {
+                return Ok(Stats::new());
+            }
+            let told = server.figures(&indexes, "docs,store,translog,segments,merge,refresh,indexing,search").await?;
+            let figures = [
+                ("documents", "/primaries/docs/count"),
+                ("deleted_documents", "/primaries/docs/deleted"),
+                ("file_bytes", "/total/store/size_in_bytes"),
+                ("wal_bytes", "/total/translog/size_in_bytes"),
+                ("segments", "/total/segments/count"),
+                ("merges_running", "/total/merges/current"),
+                ("merged_bytes_total", "/total/merges/total_size_in_bytes"),
+                ("merge_throttled_ms_total", "/total/merges/total_throttled_time_in_millis"),
+                ("refreshes_total", "/total/refresh/external_total"),
+                ("indexing_failed_total", "/total/indexing/index_failed"),
+                ("searches_total", "/total/search/query_total"),
+            ];
+            let figure = |(name, at): (&str, &str)| Some((name.to_owned(), told.pointer(at)?.as_f64()?));
+            Ok(figures.into_iter().filter_map(figure).collect())
+        })
+    }
+
+    fn own_settings(&self) -> Result<StoreSettings, StoreError> {
+        self.control.block_on(async {
+            let server = self.server(PATIENCE);
+            let query = "include_defaults=true&flat_settings=true";
+            let response = server.call(Method::GET, &format!("/_cluster/settings?{query}"), None).await?;
+            let mut settings = match response.status {
+                200..=299 => settings_reported::of_cluster(&response.json()),
+                403 => return Err(untold_settings(true)),
+                _ => return Err(server.unexpected("tell its settings", &response)),
+            };
+            for Prepared { name, layout, .. } in self.ready.get().iter().flat_map(|ready| &ready.collections) {
+                let path = path(name, &format!("_settings?{query}"));
+                let told = server.done(Method::GET, &path, None, "tell the settings of an index").await?;
+                // The first of several.
+                let index = told.as_object().and_then(|all| all.values().next()).cloned().unwrap_or_default();
+                settings_reported::add_index(&mut settings, &layout.name, &index);
+            }
+            Ok(settings)
+        })
+    }
+
+    fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
+        self.control.block_on(async {
+            let ready = self.ready()?;
+            self.server(WORK).sample(&ready.get(collection)?.name, at_most, seed).await
+        })
+    }
+
+    fn account(&self, collection: CollectionId) -> Result<Account, StoreError> {
+        self.control.block_on(async {
+            let ready = self.ready()?;
+            let names = [ready.get(collection)?.name.clone()];
+            let server = self.server(PATIENCE);
+            server.refresh(&names).await?;
+            let documents = server.count(&names, None).await?;
+            let routed = server.count(&names, Some(json!({ "exists": { "field": "_routing" } }))).await?;
+            let beside = if routed > 0 { vec![(routed, "values of _routing".into())] } else { Vec::new() };
+            Ok(Account { documents: Some(documents), beside, ..Account::default() })
+        })
+    }
+
+    /// The numbers of shards.
+    fn parts(&self) -> Result<Vec<String>, StoreError> {
+        let ready = self.ready()?;
+        let indexes = ready.collections.iter().flat_map(|prepared| &prepared.behind.indexes);
+        let most = indexes.map(|(_, shards)| *shards).max().unwrap_or(1);
+        Ok((0..most).map(|shard| shard.to_string()).collect())
+    }
+
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
+        Box::pin(async move {
+            let unknown = || StoreError::NotSupported("only shards of a collection can be streamed".into());
+            let Rows::Walk { collection, part } = rows else { return Err(unknown()) };
+            let shard: u32 = part.parse().map_err(|_| unknown())?;
+            let ready = self.ready()?;
+            let prepared = ready.get(collection)?;
+            let server = self.greeted(PATIENCE).await?;
+            let welcome = self.welcome.get();
+            if !welcome.as_ref().is_some_and(Welcome::has_points_in_time) {
+                let version = self.describe().version;
+                return Err(StoreError::NotSupported(format!(
+                    "{version} has no points in time; they need OpenSearch 2.4"
+                )));
+            }
+            server.refresh(std::slice::from_ref(&prepared.name)).await?;
+            let indexes = prepared.behind.indexes.iter().filter(|(_, shards)| shard < *shards);
+            Ok(Box::new(Shards {
+                elastic: welcome.is_some_and(|known| known.elastic),
+                server,
+                body: prepared.layout.body,
+                keyed: prepared.keyed,
+                indexes: indexes.map(|(index, _)| index.clone()).rev().collect(),
+                shard,
+                point: None,
+                lost: 0,
+            }) as Box<dyn RowStream>)
+        })
+    }
+
+    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        let ready = self.ready()?;
+        let plan = match request.op {
+            Op::Prefix { prefix, limit } => format!("the terms of {KEY} from {prefix:?}, limit={limit}"),
+            Op::Scan { start, end, limit } => {
+                format!("the terms of {KEY} from {start:?} to {end:?} (exclusive), limit={limit}")
+            }
+            Op::Page { field, value, limit } => {
+                let fields = ready.get(request.collection)?.behind.fields.clone();
+                let collection = Collection { fields, ..Collection::default() };
+                let value = serde_json::from_str(value).unwrap_or_default();
+                let query = rows::term(&collection, field, &value).map_err(not_supported)?;
+                format!("the inverted index: {query}, limit={limit}")
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Explanation { plan, full_scan: false }))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.ready.take();
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        self.ready.take();
+        self.control.block_on(async {
+            let server = self.greeted(PATIENCE).await?;
+            remove(&mut self.site(&server, Prepare::ReadOnly)).await
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! Indexes, aliases and data streams that others made: what can be read and written there.
+
+use serde_json::Value;
+use storebench_engine::store::StoreError;
+
+use super::dialect::Field;
+use super::rows::LONGEST_TERM;
+use super::server::{Server, mark_in, path};
+use crate::http::Method;
+
+/// What stands behind a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Behind {
+    /// The indexes, and how many shards each has.
+    pub(super) indexes: Vec<(String, u32)>,
+    /// Whether a key names one document: there is one index, and documents need no routing.
+    pub(super) by_key: bool,
+    /// Fields that are indexed as they are.
+    pub(super) fields: Vec<Field>,
+}
+
+/// Types of fields whose terms are the values.
+const EXACT: [&str; 10] = [
+    "keyword",
+    "constant_keyword",
+    "wildcard",
+    "boolean",
+    "long",
+    "integer",
+    "short",
+    "byte",
+    "double",
+    "unsigned_long",
+];
+
+impl Server {
+    /// Looks at what stands behind the name of an index, an alias or a data stream.
+    ///
+    /// # Errors
+    /// `NotSupported` if documents would be left out, changed, or (if `writes`) put in the wrong place.
+    pub(super) async fn behind(&self, name: &str, writes: bool) -> Result<Behind, StoreError> {
+        let refused = |why: String| StoreError::NotSupported(format!("{}: `{name}` {why}", self.host));
+        if name.contains(['*', ',']) || name.starts_with('_') {
+            return Err(refused("is not the name of one index, alias or data stream; name one".into()));
+        }
+        let Some(found) = self.indexes(name, "").await?.filter(|found| !found.is_empty()) else {
+            return Err(refused("does not exist; name an index, an alias or a data stream, or load it first".into()));
+        };
+        if let Some(why) = found.iter().find_map(|(index, told)| incomplete(name, index, told)) {
+            return Err(refused(why));
+        }
+        let health = format!("/_cluster/health{}", path(name, ""));
+        let health = self.call(Method::GET, health.trim_end_matches('/'), None).await?;
+        if health.is_success() && health.json()["status"] == "red" {
+            return Err(refused("is red: a part of its documents cannot be reached; repair it first".into()));
+        }
+        let one = found.len() == 1;
+        let of_stream = |index: &String| index.starts_with(".ds-") && index != name;
+        let behind = Behind {
+            by_key: one && found.values().all(|told| told["mappings"]["_routing"]["required"] != true),
+            fields: found.values().next().map(|told| exact_fields(&told["mappings"]["properties"])).unwrap_or_default(),
+            indexes: found.iter().map(|(index, told)| (index.clone(), shards(told))).collect(),
+        };
+        if writes {
+            let ours = found.iter().any(|(index, told)| mark_in(index, &told["aliases"]).is_some());
+            let why = match () {
+                () if ours => "was made by Storebench, in its own format",
+                () if found.keys().any(of_stream) => "is a data stream, which only appends",
+                () if !one => "is an alias of several indexes: a key may be in another one than its write index",
+                () if !behind.by_key => "requires routing for each document",
+                () => return Ok(behind),
+            };
+            return Err(refused(format!("{why}; Storebench does not write into it. Name one index")));
+        }
+        Ok(behind)
+    }
+}
+
+fn shards(told: &Value) -> u32 {
+    told["settings"]["index"]["number_of_shards"].as_str().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// Why an index does not give back all documents as they were written.
+fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
+    if told["settings"]["index"]["verified_before_close"] == "true" {
+        return Some(format!("is closed (index `{index}`); open it first"));
+    }
+    let alias = &told["aliases"][name];
+    for part in ["filter", "search_routing", "index_routing"] {
+        if !alias[part].is_null() {
+            return Some(format!(
+                "is an alias with {part}, which shows a part of the documents; name the index `{index}`"
+            ));
+        }
+    }
+    let source = &told["mappings"]["_source"];
+    let kept = source.as_object().is_none_or(|source| {
+        source.iter().all(|(part, value)| part == "enabled" && value == true || part == "mode" && value == "stored")
+    });
+    (!kept).then(|| {
+        format!(
+            "does not keep documents as they were written (index `{index}`, _source: {source}), so they cannot be read"
+        )
+    })
+}
+
+/// The top-level fields whose terms are the values, or that have such a part, as a text has by default.
+pub(super) fn exact_fields(properties: &Value) -> Vec<Field> {
+    let exact = |mapping: &Value| mapping["type"].as_str().is_some_and(|kind| EXACT.contains(&kind));
+    let field = |(name, mapping): (&String, &Value)| {
+        let parts = mapping["fields"].as_object().into_iter().flatten();
+        let parts = parts.map(|(part, mapping)| (format!("{name}.{part}"), mapping));
+        let mut all = std::iter::once((name.clone(), mapping)).chain(parts);
+        let (asked, mapping) = all.find(|(_, mapping)| exact(mapping))?;
+        let longest = mapping["ignore_above"].as_u64().map_or(LONGEST_TERM, |longest| longest as usize);
+        Some(Field { name: name.clone(), asked, longest: longest.min(LONGEST_TERM) })
+    };
+    properties.as_object().into_iter().flatten().filter_map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_leaves_documents_out_is_named() {
+        let why = |told: Value| incomplete("logs", "logs-1", &told);
+        let open = json!({ "aliases": { "logs": {} }, "mappings": {}, "settings": { "index": {} } });
+        assert_eq!(why(open), None);
+        assert_eq!(why(json!({ "mappings": { "_source": { "enabled": true } } })), None);
+        for (told, said) in [
+            (json!({ "settings": { "index": { "verified_before_close": "true" } } }), "is closed"),
+            (json!({ "aliases": { "logs": { "filter": { "term": {} } } } }), "filter"),
+            (json!({ "mappings": { "_source": { "enabled": false } } }), "_source"),
+            (json!({ "mappings": { "_source": { "excludes": ["a"] } } }), "excludes"),
+            (json!({ "mappings": { "_source": { "mode": "synthetic" } } }), "synthetic"),
+        ] {
+            assert!(why(told.clone()).is_some_and(|why| why.contains(said)), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_asked_for_where_it_is_indexed_as_it_is() {
+        let properties = json!({
+            "user": { "type": "keyword" },
+            "n": { "type": "long" },
+            "text": { "type": "text" },
+            "title": { "type": "text", "fields": { "keyword": { "type": "keyword", "ignore_above": 256 } } },
+            "name": { "type": "text", "fields": { "raw": { "type": "keyword" } } },
+            "deep": { "properties": { "x": { "type": "keyword" } } },
+        });
+        let mut found = exact_fields(&properties);
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        let found: Vec<_> = found.iter().map(|field| (&*field.name, &*field.asked, field.longest)).collect();
+        let longest = LONGEST_TERM;
+        let expected = [
+            ("n", "n", longest),
+            ("name", "name.raw", longest),
+            ("title", "title.keyword", 256),
+            ("user", "user", longest),
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,211 @@
+//! Tests with fake servers: other versions, and answers that a real server rarely gives.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use storebench_engine::store::{
+    Acknowledged, BatchBuf, BulkWrite, Durability, ErrorKind, Op, Persisted, Prepare, StoreError,
+};
+
+use super::{open, walked};
+use crate::http_help::{Ask, Say, existing, fake, layout, options};
+
+fn answer(status: u16, body: &Value) -> Say {
+    Say::Answer(status, "", body.to_string())
+}
+
+/// The answers to the requests of `prepare` and `open`. `None` for other requests.
+fn usual(greeting: &Value, line: &str) -> Option<Say> {
+    let index = json!({ "storebench-users": {
+        "aliases": {},
+        "mappings": { "properties": { "storebench_key": { "type": "keyword" }, "user": { "type": "keyword" } } },
+        "settings": { "index": { "number_of_shards": "1" } },
+    } });
+    let settings = json!({ "storebench-users": { "settings": { "index.number_of_replicas": "1" } } });
+    Some(match line {
+        "GET /" => answer(200, greeting),
+        _ if line.starts_with("GET /storebench%2D*/_alias") => answer(200, &json!({})),
+        _ if line.starts_with("GET /_nodes/http") => answer(200, &json!({})),
+        _ if line.starts_with("GET /_cluster/health") => answer(200, &json!({ "status": "green" })),
+        _ if line.contains("/_settings") => answer(200, &settings),
+        _ if line.starts_with("GET /") && line.contains("expand_wildcards") => answer(200, &index),
+        _ if line == "PUT /storebench%2Dusers" => answer(200, &json!({ "acknowledged": true })),
+        _ if line.ends_with("/_refresh") => answer(200, &json!({ "_shards": { "failed": 0 } })),
+        _ => return None,
+    })
+}
+
+fn opensearch(number: &str) -> Value {
+    json!({ "version": { "distribution": "opensearch", "number": number }, "tagline": "The OpenSearch Project" })
+}
+
+fn elasticsearch(number: &str) -> Value {
+    json!({ "version": { "number": number, "build_flavor": "default" }, "tagline": "You Know, for Search" })
+}
+
+#[test]
+fn both_families_are_told_apart_and_old_versions_refused() {
+    for (greeting, said) in [
+        (elasticsearch("7.10.2"), Ok("Elasticsearch 7.10.2")),
+        (elasticsearch("8.19.1"), Ok("Elasticsearch 8.19.1")),
+        (elasticsearch("9.0.0-beta1"), Ok("Elasticsearch 9.0.0-beta1")),
+        (opensearch("1.3.20"), Ok("OpenSearch 1.3.20")),
+        (opensearch("3.1.0"), Ok("OpenSearch 3.1.0")),
+        (elasticsearch("7.9.3"), Err("too old")),
+        (elasticsearch("6.8.0"), Err("too old")),
+        (json!({ "couchdb": "Welcome", "version": "3.3" }), Err("neither OpenSearch nor Elasticsearch")),
+        (json!([1]), Err("neither")),
+    ] {
+        let port = fake(move |line, _| usual(&greeting, line).unwrap_or_else(|| answer(404, &json!({}))));
+        let store = open(&format!("opensearch://127.0.0.1:{port}"));
+        match said {
+            Ok(version) => {
+                store.answers().unwrap();
+                assert_eq!(store.describe().version, version);
+            }
+            Err(said) => {
+                let error = store.inspect().unwrap_err();
+                assert!(error.to_string().contains(said), "{error}");
+            }
+        }
+    }
+    let port = fake(|_, _| answer(401, &json!({ "error": { "type": "security_exception", "reason": "no" } })));
+    let error = open(&format!("opensearch://127.0.0.1:{port}")).inspect().unwrap_err();
+    assert!(matches!(&error, StoreError::Unreachable(text) if text.contains("STOREBENCH_PASSWORD")), "{error:?}");
+}
+
+/// A walk has the paths and the answers of its family, and begins again where a point in time is lost.
+#[test]
+fn each_family_has_its_own_points_in_time() {
+    for (greeting, begin, end) in [
+        (opensearch("2.4.0"), "/_search/point_in_time?", "DELETE /_search/point_in_time"),
+        (elasticsearch("8.1.0"), "/_pit?", "DELETE /_pit"),
+    ] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&seen);
+        let searches = AtomicUsize::new(0);
+        let port = fake(move |line, body| {
+            if let Some(say) = usual(&greeting, line) {
+                return say;
+            }
+            lines.lock().unwrap().push(line.to_owned());
+            if line.contains(begin) {
+                return answer(200, &json!({ "id": "p", "pit_id": "p" }));
+            }
+            if line.starts_with("POST /_search?") {
+                assert!(body.contains(r#""id":"p""#), "{body}");
+                if searches.fetch_add(1, Ordering::SeqCst) == 0 {
+                    let reason = json!({ "type": "search_context_missing_exception", "reason": "No search context" });
+                    return answer(404, &json!({ "error": reason }));
+                }
+                let hit = json!({ "_id": "a", "_source": { "n": 1 }, "sort": [0, 7] });
+                return answer(200, &json!({ "pit_id": "p", "hits": { "hits": [hit] } }));
+            }
+            answer(200, &json!({}))
+        });
+        let store = open(&format!("opensearch://127.0.0.1:{port}"));
+        store.prepare(&existing("theirs"), Prepare::ReadOnly).unwrap();
+        assert_eq!(walked(&*store).len(), 1);
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.iter().filter(|line| line.contains(begin)).count(), 2, "{seen:?}");
+        assert!(seen.iter().all(|line| !line.contains(begin) || line.contains("preference=_shards%3A0")), "{seen:?}");
+        assert_eq!(seen.last().map(String::as_str), Some(end));
+    }
+    let port = fake(|line, _| usual(&opensearch("1.3.0"), line).unwrap_or_else(|| answer(404, &json!({}))));
+    let store = open(&format!("opensearch://127.0.0.1:{port}"));
+    store.prepare(&existing("theirs"), Prepare::ReadOnly).unwrap();
+    assert!(store.capabilities().rows.is_empty());
+    // Its aliases cannot be replaced safely.
+    let error = store.prepare(&layout("users"), Prepare::Fresh).unwrap_err();
+    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("2.12")), "{error:?}");
+}
+
+#[test]
+fn a_write_that_too_few_copies_have_is_of_unknown_outcome() {
+    let port = fake(|line, _| {
+        usual(&opensearch("2.19.0"), line).unwrap_or_else(|| {
+            assert!(line.contains("wait_for_active_shards=2"), "{line}");
+            let have = if line.contains("/few") { 1 } else { 2 };
+            let shards = json!({ "total": 2, "successful": have, "failed": 0 });
+            answer(201, &json!({ "_seq_no": 1, "_primary_term": 1, "result": "created", "_shards": shards }))
+        })
+    });
+    let two = Durability { acknowledged_by: Acknowledged::Nodes(2), persisted: Persisted::Disk, on: 2 };
+    let store = open(&format!("opensearch://127.0.0.1:{port}"));
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    assert!(Ask::open(&*store, &options(two, 1)).is_err(), "only with ?replicas=1");
+    let store = open(&format!("opensearch://127.0.0.1:{port}?replicas=1"));
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut session = Ask::open(&*store, &options(two, 1)).unwrap();
+    session.upsert("many", "{}");
+    let error = session.run(Op::Upsert { key: "few", body: b"{}" }).unwrap_err();
+    assert!(error.kind == ErrorKind::OutcomeUnknown && error.message.contains("1 of 2"), "{error}");
+}
+
+#[test]
+fn errors_of_a_bulk_are_those_of_its_documents() {
+    let port = fake(|line, body| {
+        if let Some(say) = usual(&opensearch("2.19.0"), line) {
+            return say;
+        }
+        if body.len() > 1_000 {
+            return answer(413, &json!({}));
+        }
+        let of = |status: u16, kind: &str| {
+            let error = json!({ "type": kind, "reason": "r" });
+            json!({ "index": { "status": status, "error": error } })
+        };
+        let item = |line: &str| match serde_json::from_str::<Value>(line).unwrap()["index"]["_id"].as_str().unwrap() {
+            "busy" => of(429, "rejected_execution_exception"),
+            "blocked" => of(403, "cluster_block_exception"),
+            "away" => of(503, "unavailable_shards_exception"),
+            "broken" => of(500, "illegal_state_exception"),
+            "odd" => json!({ "index": {} }),
+            _ => json!({ "index": { "status": 201 } }),
+        };
+        let items: Vec<Value> = body.lines().step_by(2).map(item).collect();
+        answer(200, &json!({ "took": 1, "errors": true, "items": items }))
+    });
+    let store = open(&format!("opensearch://127.0.0.1:{port}"));
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut session = Ask::new(&*store, 1);
+    let mut items = BatchBuf::new();
+    let keys = ["a", "busy", "b", "blocked", "away", "c", "broken", "odd", "d", "large"];
+    for key in keys {
+        items.push(key, format!(r#"{{"t":"{}"}}"#, "x".repeat(if key == "large" { 2_000 } else { 100 })).as_bytes());
+    }
+    let reply = session.run(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
+    let reply = reply.as_reply();
+    assert_eq!(reply.documents, 4);
+    let mut kinds: Vec<_> = reply.rejects.iter().map(|reject| (keys[reject.item], reject.error.kind)).collect();
+    kinds.sort_unstable();
+    let expected = [
+        ("away", ErrorKind::OutcomeUnknown),
+        ("blocked", ErrorKind::Refused),
+        ("broken", ErrorKind::OutcomeUnknown),
+        ("busy", ErrorKind::Temporary),
+        ("large", ErrorKind::Refused),
+        ("odd", ErrorKind::OutcomeUnknown),
+    ];
+    assert_eq!(kinds, expected);
+    assert!(session.counters().splits > 0);
+}
+
+/// A whole request that is rejected was not begun.
+#[test]
+fn a_busy_server_is_temporary_and_says_how_long_to_wait() {
+    let port = fake(|line, _| {
+        usual(&elasticsearch("8.0.0"), line).unwrap_or_else(|| {
+            let error =
+                json!({ "error": { "type": "circuit_breaking_exception", "reason": "[parent] Data too large" } });
+            Say::Answer(429, "Retry-After: 3\r\n", error.to_string())
+        })
+    });
+    let store = open(&format!("elasticsearch://127.0.0.1:{port}"));
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut session = Ask::new(&*store, 1);
+    let error = session.run(Op::Upsert { key: "a", body: b"{}" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Temporary);
+    assert!(error.message.contains("Data too large; wait 3 (Retry-After)"), "{error}");
+}
