@@ -4,6 +4,7 @@ from collections import namedtuple
 
 from . import (
     bench_tools,
+    cassandra,
     chromium,
     couchbackup,
     dist_tools,
@@ -40,6 +41,7 @@ SERVERS = {
     "ravendb": Server(ravendb.install, ravendb.start, {"option"}),
     "ferretdb": Server(ferretdb.install, ferretdb.start, {"option"}),
     "ferretdb-postgres": Server(ferretdb.install_on_postgres, ferretdb.start_on_postgres, {"option"}),
+    "cassandra": Server(cassandra.install, cassandra.start, {"password", "option"}),
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
     "minidfs": Server(minidfs.install, minidfs.start, {"option"}),
     "spark": Server(spark.install, spark.start, {"option"}),
