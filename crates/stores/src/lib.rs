@@ -15,6 +15,8 @@ mod connection;
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
+#[cfg(feature = "cql")]
+mod cql;
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;
