@@ -1,7 +1,7 @@
 """Apache Cassandra 5.0.5, the real server: one node, from its jars in Maven Central.
 
 Maven fetches the jars, and each is checked against `servers/cassandra/SHA256SUMS`. An option is a line of
-`cassandra.yaml`, such as `commitlog_sync: batch`.
+`cassandra.yaml`, such as `commitlog_sync: batch`, or a Java property, such as `-Dname=value`.
 """
 
 import hashlib
@@ -74,6 +74,7 @@ def start(port, folder, options):
         f"-Dcassandra.config=file://{folder / 'cassandra.yaml'}",
         f"-Dcassandra.storagedir={folder / 'data'}",
         f"-Dcassandra.logdir={folder}",
+        *(option for option in options.option if option.startswith("-D")),
         # A single node need not wait for others.
         "-Dcassandra.skip_wait_for_gossip_to_settle=0",
         "-Dcassandra.ring_delay_ms=0",
@@ -119,10 +120,12 @@ def _settings(port, folder, options):
         "concurrent_reads": 16,
         "concurrent_writes": 16,
         "concurrent_compactors": 1,
+        # Tests drop many tables.
+        "auto_snapshot": "false",
         "authenticator": "PasswordAuthenticator" if options.password else "AllowAllAuthenticator",
         "authorizer": "CassandraAuthorizer" if options.password else "AllowAllAuthorizer",
     }
-    for option in options.option:
+    for option in (option for option in options.option if not option.startswith("-D")):
         name, colon, value = option.partition(":")
         if not colon:
             raise Fault(f"invalid option `{option}`; expected a line of cassandra.yaml, such as `commitlog_sync: batch`")

@@ -6,46 +6,21 @@ use super::link::{Cells, Link, literal};
 use super::settings::Settings;
 use crate::net::untold_settings;
 
-/// Thread pools whose tasks must be done before a node is idle.
-const BACKGROUND: [&str; 5] =
-    ["CompactionExecutor", "MemtableFlushWriter", "MemtablePostFlush", "SecondaryIndexManagement", "ViewBuildExecutor"];
-/// The thread pools that are reported, and what for.
-const POOLS: [(&str, &str); 5] = [
-    ("CompactionExecutor", "compactions"),
-    ("MemtableFlushWriter", "flushes"),
-    ("MutationStage", "writes"),
-    ("Native-Transport-Requests", "requests"),
-    ("ReadStage", "reads"),
+/// The thread pools that are reported and what for, and whether a node is idle only without tasks in them.
+const POOLS: [(&str, &str, bool); 5] = [
+    ("CompactionExecutor", "compactions", true),
+    ("MemtableFlushWriter", "flushes", true),
+    ("Native-Transport-Requests", "requests", false),
+    ("ReadStage", "reads", false),
+    ("SecondaryIndexManagement", "index_builds", true),
 ];
 /// The settings that are reported.
-const SETTINGS: [&str; 26] = [
-    "auto_snapshot",
-    "batch_size_fail_threshold",
-    "cas_contention_timeout",
-    "commitlog_compression",
-    "commitlog_segment_size",
-    "commitlog_sync",
-    "commitlog_sync_group_window",
-    "commitlog_sync_period",
-    "commitlog_total_space",
-    "compaction_throughput",
-    "concurrent_compactors",
-    "concurrent_reads",
-    "concurrent_writes",
-    "disk_access_mode",
-    "file_cache_size",
-    "key_cache_size",
-    "max_mutation_size",
-    "memtable_allocation_type",
-    "memtable_flush_writers",
-    "memtable_heap_space",
-    "memtable_offheap_space",
-    "native_transport_max_frame_size",
-    "num_tokens",
-    "paxos_variant",
-    "read_request_timeout",
-    "row_cache_size",
-];
+const SETTINGS: &str = "auto_snapshot batch_size_fail_threshold cas_contention_timeout commitlog_compression \
+                        commitlog_segment_size commitlog_sync commitlog_sync_group_window commitlog_sync_period \
+                        commitlog_total_space compaction_throughput concurrent_compactors concurrent_reads \
+                        concurrent_writes disk_access_mode file_cache_size key_cache_size max_mutation_size \
+                        memtable_allocation_type memtable_flush_writers memtable_heap_space memtable_offheap_space \
+                        native_transport_max_frame_size num_tokens paxos_variant row_cache_size";
 
 const ASK_POOLS: &str = "SELECT name, active_tasks, pending_tasks, blocked_tasks FROM system_views.thread_pools";
 
@@ -53,7 +28,7 @@ const ASK_POOLS: &str = "SELECT name, active_tasks, pending_tasks, blocked_tasks
 pub(super) async fn statistics(link: &Link, keyspaces: &[&str]) -> Result<Stats, StoreError> {
     let mut stats = Stats::new();
     for row in link.rows_if_known(ASK_POOLS).await.unwrap_or_default() {
-        let Some((_, what)) = POOLS.iter().find(|(name, _)| *name == row.text(0)) else { continue };
+        let Some((_, what, _)) = POOLS.iter().find(|(name, ..)| *name == row.text(0)) else { continue };
         for (column, state) in [(1, "active"), (2, "pending"), (3, "blocked")] {
             stats.extend(row.number(column).map(|number| (format!("{what}_{state}"), number)));
         }
@@ -89,8 +64,8 @@ fn add(stats: &mut Stats, name: &str, number: f64, together: impl Fn(f64, f64) -
 pub(super) async fn is_idle(link: &Link) -> bool {
     let Some(rows) = link.rows_if_known(ASK_POOLS).await else { return false };
     let busy = |column, row: &Cells| row.number(column).is_none_or(|tasks| tasks > 0.0);
-    let mut background = rows.iter().filter(|row| BACKGROUND.contains(&row.text(0)));
-    !rows.is_empty() && background.all(|row| !busy(1, row) && !busy(2, row))
+    let counts = |row: &&Cells| POOLS.iter().any(|(name, _, idles)| *idles && *name == row.text(0));
+    !rows.is_empty() && rows.iter().filter(counts).all(|row| !busy(1, row) && !busy(2, row))
 }
 
 /// How the node and the keyspace are set up.
@@ -98,7 +73,7 @@ pub(super) async fn settings(link: &Link, settings: &Settings) -> Result<StoreSe
     let rows = link.rows("read its settings", "SELECT name, value FROM system_views.settings").await;
     let rows = rows.map_err(|error| untold_settings(matches!(error, StoreError::NotSupported(_))))?;
     let mut reported = StoreSettings::default();
-    for row in rows.iter().filter(|row| SETTINGS.contains(&row.text(0))) {
+    for row in rows.iter().filter(|row| SETTINGS.split(' ').any(|name| name == row.text(0))) {
         reported.add(row.text(0), row.text(1), None);
     }
     let keyspace = literal(&settings.keyspace);

@@ -69,6 +69,26 @@ impl<'s> Keyspace<'s> {
         }
     }
 
+    /// Refuses more replicas than there are nodes: a majority of them could not acknowledge the marker.
+    fn check_replication(&self) -> Result<(), StoreError> {
+        let cluster = self.link.session.get_cluster_state();
+        let nodes = |of: Option<&str>| {
+            let near = |at: &&str| of.is_none_or(|of| of == *at);
+            let places = cluster.get_nodes_info().iter().map(|node| node.datacenter.as_deref().unwrap_or_default());
+            places.filter(near).count() as u32
+        };
+        let wanted = self.settings.replication.per_datacenter();
+        match wanted.iter().find(|(name, copies)| *copies > nodes(name.as_deref())) {
+            None => Ok(()),
+            Some((name, copies)) => Err(StoreError::NotSupported(format!(
+                "{}: replication={copies} needs as many nodes{}, but there are {}; nothing was touched",
+                self.link.place,
+                name.as_deref().map(|name| format!(" in the data centre `{name}`")).unwrap_or_default(),
+                nodes(name.as_deref())
+            ))),
+        }
+    }
+
     async fn read_marker(&self) -> Result<Option<String>, StoreError> {
         let query = format!("SELECT marker FROM {} WHERE id = {}", self.place(MARKERS), literal(MARKER));
         match self.link.rows("read Storebench's marker", query).await {
@@ -101,30 +121,35 @@ impl<'s> Keyspace<'s> {
         }
     }
 
-    /// Adds the columns and indexes that a table lacks.
-    async fn make_indexes(&self, planned: &WantedCollection<'_>) -> Result<(), StoreError> {
+    /// Creates a table if it is missing, and the columns and indexes that it lacks.
+    async fn make_table(&self, planned: &WantedCollection<'_>) -> Result<(), StoreError> {
         let (name, place) = (planned.name(), self.place(planned.name()));
-        let there = fields(self.link, &self.settings.keyspace, name).await?;
+        let what = format!("create the table `{name}` and its indexes");
         let wanted: BTreeSet<&String> = planned.layout.indexes.iter().flatten().collect();
-        let missing: Vec<&String> = wanted.into_iter().filter(|field| !there.contains(*field)).collect();
-        if missing.is_empty() {
-            return Ok(());
+        let column = |field: &str| format!("{} text", quoted(&column_of(field)));
+        let mut there = wanted.iter().map(|field| (*field).clone()).collect();
+        if self.has(name) {
+            there = fields(self.link, &self.settings.keyspace, name).await?;
+        } else {
+            let body = if planned.layout.body == Body::Bytes { "blob" } else { "text" };
+            let columns: String = wanted.iter().map(|field| format!(", {}", column(field))).collect();
+            let statement = format!("CREATE TABLE {place} (key text PRIMARY KEY, body {body}{columns})");
+            self.change(&what, statement).await?;
         }
-        let what = format!("create the indexes of `{name}`");
-        if !planned.is_new() && !self.link.rows(&what, format!("SELECT key FROM {place} LIMIT 1")).await?.is_empty() {
-            return Err(StoreError::NotSupported(format!(
-                "{}: the documents of `{name}` were written without an index of {}; Cassandra indexes columns, not \
-                 members of JSON, so load the collection again",
-                self.shown(),
-                several("field", &missing.iter().map(|field| (*field).clone()).collect::<Vec<_>>()).unwrap_or_default()
-            )));
-        }
-        for field in missing {
-            let column = quoted(&column_of(field));
-            self.link.run(&what, &format!("ALTER TABLE {place} ADD {column} text")).await?;
+        for field in wanted {
+            if !there.contains(field) {
+                if !self.link.rows(&what, format!("SELECT key FROM {place} LIMIT 1")).await?.is_empty() {
+                    return Err(StoreError::NotSupported(format!(
+                        "{}: the documents of `{name}` were written without an index of `{field}`; Cassandra indexes \
+                         columns, not members of JSON, so load the collection again",
+                        self.shown()
+                    )));
+                }
+                self.link.run(&what, &format!("ALTER TABLE {place} ADD {}", column(field))).await?;
+            }
             let index = quoted(&format!("sb_{:016x}", xxh3_64(format!("{name} {field}").as_bytes())));
-            let using = if self.sai { " USING 'sai'" } else { "" };
-            self.link.run(&what, &format!("CREATE INDEX {index} ON {place} ({column}){using}")).await?;
+            let (on, using) = (quoted(&column_of(field)), if self.sai { " USING 'sai'" } else { "" });
+            self.link.run(&what, &format!("CREATE INDEX IF NOT EXISTS {index} ON {place} ({on}){using}")).await?;
         }
         Ok(())
     }
@@ -227,6 +252,7 @@ impl Site for Keyspace<'_> {
         let keyspace = &self.settings.keyspace;
         let what = format!("create the keyspace `{keyspace}`");
         if self.tables.is_none() {
+            self.check_replication()?;
             let name = quoted(keyspace);
             let statement = format!("CREATE KEYSPACE {name} WITH replication = {}", self.settings.replication);
             self.created = self.change(&what, statement).await?;
@@ -245,14 +271,7 @@ impl Site for Keyspace<'_> {
             };
         }
         for planned in &wanted.collections {
-            let name = planned.name();
-            if !self.has(name) {
-                let body = if planned.layout.body == Body::Bytes { "blob" } else { "text" };
-                let columns = format!("(key text PRIMARY KEY, body {body})");
-                let what = format!("create the table `{name}`");
-                self.change(&what, format!("CREATE TABLE {} {columns}", self.place(name))).await?;
-            }
-            self.make_indexes(planned).await?;
+            self.make_table(planned).await?;
         }
         Ok(SiteOutcome::Done)
     }
@@ -262,8 +281,7 @@ impl Site for Keyspace<'_> {
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let keyspace = self.settings.keyspace.clone();
         let made = self.marker.as_deref().and_then(Self::read).is_some_and(|marker| marker.made == Some(true));
-        // A keyspace that will be filled again is kept.
-        if removal.whole && !removal.again {
+        if removal.whole {
             if self.write_marker(made, &removal.going, true).await? == SiteOutcome::Changed {
                 return Ok(SiteOutcome::Changed);
             }
@@ -287,11 +305,11 @@ impl Site for Keyspace<'_> {
         for Marked { name, .. } in removal.going.iter().filter(|going| self.has(&going.name)) {
             self.change(&format!("remove the table `{name}`"), format!("DROP TABLE {}", self.place(name))).await?;
         }
-        // The marker stays if others have added marks meanwhile, or if the keyspace will be filled again.
+        // The marker stays if others have added marks meanwhile.
         self.marker = self.read_marker().await?;
         let now = self.marker.as_deref().and_then(Self::read).map(|marker| marker.marked).unwrap_or_default();
         let left: Vec<Marked> = now.into_iter().filter(|marked| !removal.takes(&marked.name)).collect();
-        if !left.is_empty() || (removal.again && made) {
+        if !left.is_empty() {
             return self.write_marker(made, &left, false).await;
         }
         // From here on, nobody adds marks.

@@ -58,7 +58,7 @@ impl Link {
             .fetch_full_schema_metadata(false)
             .schema_agreement_interval(AGREE_EVERY)
             .refresh_metadata_on_auto_schema_agreement(false)
-            .connection_timeout(PATIENCE)
+            .connection_timeout(silence * 2)
             .keepalive_interval(silence)
             .keepalive_timeout(silence)
             .tcp_nodelay(true);

@@ -6,8 +6,8 @@
 //! # Guarantees
 //! A durability is a consistency level of writes: `ONE`, `QUORUM` (`LOCAL_QUORUM` with `datacenter=`) or `ALL`. Nodes
 //! acknowledge a write before they sync their commit log, unless `commitlog_sync` is `batch` or `group` on each of
-//! them, so else nothing is guaranteed to be on disk. Not even a crash of the process is survived: what is in the commit log
-//! behind its last marker, which is written every 100 ms, is not read again.
+//! them, so else nothing is guaranteed to be on disk. Not even a crash of the process is survived: what is in the commit
+//! log behind its last marker, which is written every 100 ms, is not read again.
 //!
 //! # Two kinds of writes
 //! Upserts are plain writes: of two, the one with the later timestamp stays. Timestamps come from the node that
@@ -21,7 +21,7 @@ mod errors;
 mod figures;
 mod layout;
 mod link;
-mod request;
+mod operations;
 mod rows;
 mod server;
 mod session;
@@ -33,9 +33,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Durability, Holdings, Layout, LocalFuture, OpKind,
-    Prepare, ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store,
-    StoreError, StoreSettings, Support, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, Holdings, Layout, LocalFuture, OpKind, Prepare,
+    ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError,
+    StoreSettings, Support, prepare, remove,
 };
 
 use crate::net::{self, Control, Memo, settled, with_net_options};
@@ -188,21 +188,18 @@ impl CqlStore {
     }
 }
 
-const BULK: &str = "one statement per item, up to 64 at once; if a key is repeated, each of its items waits for the one \
-                    before; each succeeds or fails independently. Batches would help only within a partition, and \
-                    each document is one";
+const BULK: &str = "one statement per item, up to 64 at once; if a key is repeated, each of its items waits for the \
+                    one before; each succeeds or fails independently. Batches would help only within a partition, \
+                    and each document is one";
 const NO_ORDER: &str = "Cassandra keeps documents in the order of hashes of their keys";
 
 impl Store for CqlStore {
     type Session = CqlSession;
 
     fn describe(&self) -> Description {
-        let version = self.facts.get().map(|facts| facts.version);
-        Description {
-            scheme: SCHEME.name,
-            url: self.settings.address.shown.clone(),
-            version: version.unwrap_or_else(|| "Apache Cassandra, not asked yet".into()),
-        }
+        let facts = self.facts.get();
+        let version = facts.map_or_else(|| "Apache Cassandra, not asked yet".to_owned(), |facts| facts.version);
+        Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -237,16 +234,14 @@ impl Store for CqlStore {
                 _ => Support::Native,
             })
         };
-        let facts = self.facts.get();
-        let durability = facts.as_ref().map(Facts::durability).unwrap_or_default();
-        let unknown = vec![(Durability::MEMORY, Level::One, "not asked yet")];
-        let durability = if durability.is_empty() { unknown } else { durability };
+        let facts = self.facts.get().unwrap_or(Facts::SHIPPED);
+        let durability = facts.durability();
         let shipped_durability = durability.first().map(|(level, ..)| *level).unwrap_or_default();
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             why_not: vec![(OpKind::Prefix, NO_ORDER), (OpKind::Scan, NO_ORDER)],
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
-            why_no_more: facts.as_ref().and_then(|facts| facts.log.why_not_synced()),
+            why_no_more: facts.not_synced,
             shipped_durability,
             consistency: CONSISTENCY.to_vec(),
             indexes: true,
@@ -294,7 +289,7 @@ impl Store for CqlStore {
         let facts = self.learn(&link).await?;
         let levels = facts.durability();
         let Some((_, writes, _)) = levels.iter().find(|(offered, ..)| *offered == options.durability) else {
-            let why = facts.log.why_not_synced().map(|why| format!(", because {why}")).unwrap_or_default();
+            let why = facts.not_synced.map(|why| format!(", because {why}")).unwrap_or_default();
             return Err(StoreError::NotSupported(format!(
                 "{} cannot guarantee durability `{}`{why}",
                 self.settings.address.shown, options.durability
@@ -379,7 +374,8 @@ const NOTES: &[&str] = &[
      tombstone into it, unless it is inserted.",
     "Of somebody else's table, a document is the named column, or the whole row as JSON, each column as toJson() gives \
      it: blobs as 0x…, times, UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
-     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only be read.",
+     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only be \
+     read.",
     "A key of several columns is a JSON array of them.",
     "Cassandra keeps a snapshot of a dropped table on disk, unless auto_snapshot is off.",
     "A lost connection is counted when an operation finds it lost. A session opens one connection to each node, and \

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::errors::{Writes, op_error, prepare_error, store_error};
 use super::link::Link;
-use super::session::rows_of;
+use super::operations::rows_of;
 use super::settings::Settings;
 use super::table::Table;
 use super::values::Bound;
@@ -88,11 +88,7 @@ impl Range {
             let row = row.map_err(|_| garbled())?;
             let (key, rest) = row.split_at_checked(self.table.key_columns()).ok_or_else(garbled)?;
             let (document, times) = rest.split_at_checked(self.table.document_columns()).ok_or_else(garbled)?;
-            let parts: Vec<&[u8]> = key.iter().filter_map(|part| part.0).collect();
-            let Some(key) = self.table.key_text(&parts) else {
-                page.bad.push(BadRow::of(&parts.concat(), "its key is no text".into()));
-                continue;
-            };
+            let key = self.table.key_text(key).ok_or_else(garbled)?;
             let Some(body) = self.table.document_of(document) else {
                 page.bad.push(BadRow::of(key.as_bytes(), "its document is null".into()));
                 continue;
@@ -137,27 +133,18 @@ pub(super) async fn sample(link: &Link, table: &Table, at_most: usize, seed: u64
     let places = at_most.clamp(1, PLACES);
     let width = u64::MAX / places as u64;
     // Within its part of the tokens, each place is another one for each seed.
-    let shift = xxh3_64(&seed.to_le_bytes()) % width.max(1);
+    let shift = xxh3_64(&seed.to_le_bytes()) % width;
+    let limit = Bound::Int(i32::try_from(at_most.div_ceil(places)).unwrap_or(i32::MAX));
     let mut keys = BTreeSet::new();
-    let add = async |keys: &mut BTreeSet<String>, from: i64, limit: usize| {
-        let values = [Bound::Long(from), Bound::Int(i32::try_from(limit).unwrap_or(i32::MAX))];
+    for place in 0..places as u64 {
+        let values = [Bound::Long(i64::MIN.wrapping_add_unsigned(width * place + shift)), limit.clone()];
         let answer = link.session.execute_unpaged(&statement, values.as_slice()).await;
         let answer = answer.map_err(|error| store_error(&link.place, "list keys", &error))?;
         let rows = answer.into_rows_result().map_err(|_| garbled())?;
         for row in rows_of(&rows).map_err(|_| garbled())? {
             let row = row.map_err(|_| garbled())?;
-            let parts: Vec<&[u8]> = row.iter().filter_map(|part| part.0).collect();
-            keys.extend(table.key_text(&parts));
+            keys.extend(table.key_text(&row));
         }
-        Ok::<(), StoreError>(())
-    };
-    for place in 0..places as u64 {
-        let wanted = at_most.saturating_sub(keys.len()).div_ceil(places - place as usize);
-        add(&mut keys, i64::MIN.wrapping_add_unsigned((width * place).saturating_add(shift)), wanted.max(1)).await?;
-    }
-    // A small table may have fewer keys behind the last places than were wanted of them.
-    if keys.len() < at_most {
-        add(&mut keys, i64::MIN, at_most).await?;
     }
     Ok(keys.into_iter().take(at_most).collect())
 }

@@ -8,7 +8,7 @@ use scylla::value::CqlValue;
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::link::{Cells, Link, literal};
-use super::settings::{Level, Replication, Settings};
+use super::settings::{Level, Settings};
 
 /// What a cluster says about itself and about a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub(super) struct Facts {
     /// Whether tokens are those of Murmur3, so that ranges can be cut without asking.
     pub(super) murmur: bool,
     pub(super) copies: Copies,
-    pub(super) log: Log,
+    /// Why nothing is guaranteed to be on disk; `None` if every node syncs its commit log before it acknowledges.
+    pub(super) not_synced: Option<&'static str>,
 }
 
 /// The replicas of a keyspace.
@@ -38,35 +39,22 @@ impl Copies {
     }
 }
 
-/// When a node acknowledges a write, on the node that does least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Log {
-    /// After it has synced its commit log.
-    Synced,
-    /// Before.
-    Periodic,
-    /// The keyspace does not use the commit log.
-    Unused,
-    /// Not every node says it.
-    Untold,
-}
-
-impl Log {
-    /// Why nothing is guaranteed to be on disk.
-    pub(super) fn why_not_synced(self) -> Option<&'static str> {
-        match self {
-            Self::Synced => None,
-            Self::Periodic => Some(
-                "the server acknowledges writes before it syncs its commit log (commitlog_sync is not batch or group \
-                 on every node)",
-            ),
-            Self::Unused => Some("the keyspace has durable_writes = false"),
-            Self::Untold => Some("not every node tells its commitlog_sync"),
-        }
-    }
-}
+/// Why nothing is guaranteed to be on disk.
+const PERIODIC: &str = "the server acknowledges writes before it syncs its commit log (commitlog_sync is not batch or \
+                        group on every node)";
+const UNTOLD: &str = "not every node tells its commitlog_sync";
+const UNUSED: &str = "the keyspace has durable_writes = false";
 
 impl Facts {
+    /// A node as it is shipped.
+    pub(super) const SHIPPED: Self = Self {
+        version: String::new(),
+        sai: false,
+        murmur: true,
+        copies: Copies { all: 1, near: 1 },
+        not_synced: Some(PERIODIC),
+    };
+
     /// Asks the cluster about itself and these keyspaces.
     ///
     /// # Errors
@@ -86,10 +74,10 @@ impl Facts {
             Some(version) => format!("ScyllaDB {version}"),
             None => format!("Apache Cassandra {}", local.text(0)),
         };
-        let log = log_sync(link, scylla.is_some()).await;
-        let mut found: Option<(Copies, Log)> = None;
+        let not_synced = why_not_synced(link, scylla.is_some()).await;
+        let mut found = None;
         for keyspace in keyspaces {
-            let of_this = keyspace_of(link, settings, keyspace, log).await?;
+            let of_this = keyspace_of(link, settings, keyspace, not_synced).await?;
             if found.is_some_and(|found| found != of_this) {
                 return Err(StoreError::NotSupported(format!(
                     "{}: the collections are in keyspaces with different replication or durable_writes ({}); use them \
@@ -100,18 +88,16 @@ impl Facts {
             }
             found = Some(of_this);
         }
-        let (copies, log) = found.unwrap_or((Copies { all: 1, near: 1 }, log));
-        Ok(Self { version, sai, murmur: local.text(1).ends_with("Murmur3Partitioner"), copies, log })
+        let (copies, not_synced) = found.unwrap_or((Copies { all: 1, near: 1 }, not_synced));
+        Ok(Self { version, sai, murmur: local.text(1).ends_with("Murmur3Partitioner"), copies, not_synced })
     }
 
     /// What an acknowledgement can guarantee, and the level of each.
     pub(super) fn durability(&self) -> Vec<(Durability, Level, &'static str)> {
         let Copies { all, near } = self.copies;
         let quorum = self.copies.quorum();
-        let (persisted, synced) = match self.log {
-            Log::Synced => (Persisted::Disk, true),
-            _ => (Persisted::None, false),
-        };
+        let synced = self.not_synced.is_none();
+        let persisted = if synced { Persisted::Disk } else { Persisted::None };
         let of = |acknowledged_by, nodes| Durability { acknowledged_by, persisted, on: if synced { nodes } else { 0 } };
         let nodes = |nodes| of(Acknowledged::Nodes(nodes), nodes);
         let text = |plain, on_disk| if synced { on_disk } else { plain };
@@ -163,14 +149,14 @@ pub(super) const CONSISTENCY: [(ReadConsistency, &str); 3] = [
     ),
 ];
 
-/// When the nodes sync their commit logs. Each node tells only its own setting.
-async fn log_sync(link: &Link, scylla: bool) -> Log {
+/// Why a write may be acknowledged before it is synced. Each node tells only its own setting.
+async fn why_not_synced(link: &Link, scylla: bool) -> Option<&'static str> {
     let query = if scylla {
         "SELECT value FROM system.config WHERE name = 'commitlog_sync'"
     } else {
         "SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'"
     };
-    let mut log = Log::Synced;
+    let mut why = None;
     for node in link.session.get_cluster_state().get_nodes_info() {
         let mut statement = Statement::new(query);
         let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
@@ -180,15 +166,20 @@ async fn log_sync(link: &Link, scylla: bool) -> Log {
         let told = rows.as_ref().and_then(|rows| rows.first()).map(|row| row.text(0).trim_matches('"'));
         match told {
             Some("batch" | "group") => {}
-            Some("periodic") => return Log::Periodic,
-            _ => log = Log::Untold,
+            Some("periodic") => return Some(PERIODIC),
+            _ => why = Some(UNTOLD),
         }
     }
-    log
+    why
 }
 
-/// The replicas of a keyspace, as it has them or as it will get them, and its use of the commit log.
-async fn keyspace_of(link: &Link, settings: &Settings, name: &str, log: Log) -> Result<(Copies, Log), StoreError> {
+/// The replicas of a keyspace, as it has them or as it will get them, and why its writes may not be synced.
+async fn keyspace_of(
+    link: &Link,
+    settings: &Settings,
+    name: &str,
+    not_synced: Option<&'static str>,
+) -> Result<(Copies, Option<&'static str>), StoreError> {
     let query = format!(
         "SELECT replication, durable_writes FROM system_schema.keyspaces WHERE keyspace_name = {}",
         literal(name)
@@ -196,41 +187,41 @@ async fn keyspace_of(link: &Link, settings: &Settings, name: &str, log: Log) -> 
     let rows = link.rows(&format!("read the replication of the keyspace `{name}`"), query).await?;
     let near = |name: &str| settings.datacenter.as_deref().is_none_or(|near| near == name);
     let per_datacenter = match rows.first() {
-        Some(row) => replicas(row),
-        None => match &settings.replication {
-            Replication::Simple(copies) => vec![(None, *copies)],
-            Replication::PerDatacenter(all) => all.iter().map(|(name, copies)| (Some(name.clone()), *copies)).collect(),
-        },
+        Some(row) => replicas(row).ok_or_else(|| {
+            StoreError::NotSupported(format!(
+                "{}: the replication of the keyspace `{name}` is not a number of replicas",
+                link.place
+            ))
+        })?,
+        None => settings.replication.per_datacenter(),
     };
     let all = per_datacenter.iter().map(|(_, copies)| copies).sum::<u32>().max(1);
     let counted = per_datacenter.iter().filter(|(name, _)| name.as_deref().is_none_or(near)).map(|(_, copies)| copies);
-    let log = if rows.first().and_then(|row| row.is(1)) == Some(false) { Log::Unused } else { log };
-    Ok((Copies { all, near: counted.sum::<u32>().max(1) }, log))
+    let unused = rows.first().and_then(|row| row.is(1)) == Some(false);
+    Ok((Copies { all, near: counted.sum::<u32>().max(1) }, if unused { Some(UNUSED) } else { not_synced }))
 }
 
-/// The replicas in each data centre; without a name if the strategy knows none.
-fn replicas(row: &Cells) -> Vec<(Option<String>, u32)> {
-    let Some(CqlValue::Map(pairs)) = row.value(0) else { return Vec::new() };
-    let text = |value: &CqlValue| value.as_text().cloned().unwrap_or_default();
-    // `3`, or `3/1` with transient replicas, which hold no data.
-    let number = |copies: &str| {
-        let (all, transient) = copies.split_once('/').unwrap_or((copies, "0"));
-        Some(all.parse::<u32>().ok()?.saturating_sub(transient.parse().ok()?))
-    };
-    let of_one = |(name, copies): &(CqlValue, CqlValue)| {
-        let copies = number(&text(copies))?;
-        let name = text(name);
-        Some(((name != "replication_factor").then_some(name), copies))
-    };
-    pairs.iter().filter_map(of_one).collect()
+/// The replicas in each data centre; without a name if the strategy knows none. `None` for a strategy that is not known.
+fn replicas(row: &Cells) -> Option<Vec<(Option<String>, u32)>> {
+    let Some(CqlValue::Map(pairs)) = row.value(0) else { return None };
+    let mut all = Vec::new();
+    for (name, value) in pairs {
+        match (name.as_text()?.as_str(), value.as_text()?) {
+            ("class", class) if class.ends_with("LocalStrategy") => all.push((None, 1)),
+            ("class", class) if ["SimpleStrategy", "NetworkTopologyStrategy"].iter().any(|it| class.ends_with(it)) => {}
+            ("class", _) => return None,
+            (name, copies) => all.push(((name != "replication_factor").then(|| name.to_owned()), copies.parse().ok()?)),
+        }
+    }
+    Some(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn facts(all: u32, near: u32, log: Log) -> Facts {
-        Facts { version: String::new(), sai: true, murmur: true, copies: Copies { all, near }, log }
+    fn facts(all: u32, near: u32, not_synced: Option<&'static str>) -> Facts {
+        Facts { version: String::new(), sai: true, murmur: true, copies: Copies { all, near }, not_synced }
     }
 
     fn levels(facts: &Facts) -> Vec<(String, Level)> {
@@ -240,9 +231,9 @@ mod tests {
     #[test]
     fn a_level_guarantees_what_its_nodes_have_done() {
         let of = |text: &str, level| (text.to_owned(), level);
-        assert_eq!(levels(&facts(1, 1, Log::Periodic)), [of("none", Level::One), of("majority", Level::Quorum)]);
+        assert_eq!(levels(&facts(1, 1, Some(PERIODIC))), [of("none", Level::One), of("majority", Level::Quorum)]);
         assert_eq!(
-            levels(&facts(3, 3, Log::Synced)),
+            levels(&facts(3, 3, None)),
             [
                 of("fsync", Level::One),
                 of("acknowledged by majority, persisted disk on 2", Level::Quorum),
@@ -252,7 +243,7 @@ mod tests {
         );
         // A majority of one data centre is not one of all replicas.
         assert_eq!(
-            levels(&facts(6, 3, Log::Untold)),
+            levels(&facts(6, 3, Some(UNTOLD))),
             [
                 of("none", Level::One),
                 of("acknowledged by 2, persisted none", Level::Quorum),
@@ -263,11 +254,11 @@ mod tests {
 
     #[test]
     fn a_strong_read_meets_the_last_writer() {
-        let three = facts(3, 3, Log::Periodic);
+        let three = facts(3, 3, Some(PERIODIC));
         let of =
             |consistency| [Level::One, Level::Quorum, Level::All].map(|writes| three.read_level(consistency, writes));
         assert_eq!(of(ReadConsistency::Strong), [Level::All, Level::Quorum, Level::One]);
         assert_eq!(of(ReadConsistency::StaleOk), [Level::One; 3]);
-        assert_eq!(facts(1, 1, Log::Periodic).read_level(ReadConsistency::Strong, Level::One), Level::One);
+        assert_eq!(facts(1, 1, Some(PERIODIC)).read_level(ReadConsistency::Strong, Level::One), Level::One);
     }
 }

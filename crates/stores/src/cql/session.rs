@@ -1,41 +1,26 @@
-//! Operations of a session.
+//! A session: its connections, its statements, and requests that outlive their submission.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use scylla::deserialize::row::ColumnIterator;
-use scylla::response::query_result::QueryRowsResult;
 use scylla::statement::prepared::PreparedStatement;
 use storebench_engine::store::{
-    Batch, BulkWrite, Collected, Completions, ErrorKind, FutureSession, Op, OpError, OpKind, OwnedReply, Reject,
-    Request, Respond, Session, SessionCounters, StoreError, Token,
+    BatchBuf, Completions, FutureSession, Op, OpError, OwnedReply, Request, Respond, Session, SessionCounters,
+    StoreError, Token,
 };
 
 use super::Ready;
-use super::errors::{Writes, is_disconnected, op_error, prepare_error};
+use super::errors::prepare_error;
 use super::link::Link;
-use super::request::Owned;
 use super::settings::{Level, Settings};
-use super::table::{Table, term};
-use super::values::{Bound, Raw};
-use crate::document::{self, CHANGED, EXISTS, Effect, collection_of};
-use crate::refusals::{check_fits, refused};
-use crate::repeats::{Rounds, Within};
-
-/// How many statements of one bulk operation are in flight.
-const BULK_IN_FLIGHT: usize = 64;
-/// The longest time that the server keeps a document that expires: 20 years, in seconds.
-const LONGEST_EXPIRY_S: u64 = 630_720_000;
+use super::table::Table;
 
 /// What a statement does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Verb {
+pub(super) enum Verb {
     Read,
     ReadWithTtl,
     Exists,
@@ -48,21 +33,21 @@ enum Verb {
 }
 
 /// A collection and its statements.
-struct Target {
-    table: Table,
-    statements: HashMap<Verb, PreparedStatement>,
-    pages: HashMap<String, PreparedStatement>,
+pub(super) struct Target {
+    pub(super) table: Table,
+    pub(super) statements: HashMap<Verb, PreparedStatement>,
+    pub(super) pages: HashMap<String, PreparedStatement>,
 }
 
 /// What all operations of a session share.
 pub(super) struct Shared {
-    link: Link,
-    targets: Vec<Target>,
-    read_only: bool,
-    all_lwt: bool,
+    pub(super) link: Link,
+    pub(super) targets: Vec<Target>,
+    pub(super) read_only: bool,
+    pub(super) all_lwt: bool,
     /// Whether an operation has succeeded since the last loss.
-    connected: Cell<bool>,
-    disconnects: Cell<u64>,
+    pub(super) connected: Cell<bool>,
+    pub(super) disconnects: Cell<u64>,
 }
 
 /// A session. Its connections end with it.
@@ -148,330 +133,49 @@ impl Respond for Client {
     type Future = Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>;
 
     fn respond(&mut self, request: &Request<'_>) -> Self::Future {
-        let shared = Rc::clone(&self.0);
-        let (collection, contents, owned) = (request.collection, request.contents, Owned::of(&request.op));
-        Box::pin(async move {
-            let Some(owned) = owned else { return Err(OpError::unsupported()) };
-            let request = Request { collection, op: owned.op(), contents };
-            let target = collection_of(&request, &shared.targets, shared.read_only)?;
-            shared.perform(target, request.op, contents).await
-        })
-    }
-}
-
-impl Shared {
-    async fn perform(&self, target: &Target, op: Op<'_>, contents: bool) -> Result<OwnedReply, OpError> {
-        match op {
-            Op::BulkWrite { kind, items } => self.bulk_write(target, kind, items).await,
-            Op::BulkDelete { keys } => self.bulk_delete(target, keys).await,
-            Op::BulkRead { keys } => self.bulk_read(target, keys, contents).await,
-            Op::Page { field, value, limit } => self.page(target, field, value, limit, contents).await,
-            op => self.one(target, op, contents).await,
-        }
-    }
-
-    /// Runs a statement.
-    async fn run(
-        &self,
-        kind: OpKind,
-        writes: Writes,
-        statement: Option<&PreparedStatement>,
-        values: &[Bound<'_>],
-    ) -> Result<Option<QueryRowsResult>, OpError> {
-        let statement = statement.ok_or(OpError::unsupported())?;
-        match self.link.session.execute_unpaged(statement, values).await {
-            Ok(answer) => {
-                self.connected.set(true);
-                Ok(answer.into_rows_result().ok())
-            }
-            Err(error) => {
-                if is_disconnected(&error) && self.connected.replace(false) {
-                    self.disconnects.set(self.disconnects.get() + 1);
-                }
-                Err(op_error(kind, writes, &error))
-            }
-        }
-    }
-
-    /// One operation on one document.
-    async fn one(&self, target: &Target, op: Op<'_>, contents: bool) -> Result<OwnedReply, OpError> {
-        let (kind, table) = (op.kind(), &target.table);
-        check_fits(kind, table.body)?;
-        match op {
-            Op::Read { key } => {
-                let found = self.rows(kind, target, Verb::Read, &table.key(key)?).await?;
-                let row = first(&found)?.ok_or(OpError::not_found())?;
-                let body = table.document_of(&row).ok_or(NULL)?;
-                let reply = OwnedReply::documents(1);
-                Ok(match contents {
-                    true if table.is_rows() => reply.body(body.into_owned()),
-                    true => reply.revision(body.to_vec()).body(body.into_owned()),
-                    false => reply.bytes(body.len() as u64),
+        let (shared, collection, contents) = (Rc::clone(&self.0), request.collection, request.contents);
+        // Copies what the request lends, and gives the operation the copies.
+        macro_rules! keep {
+            ($op:expr; $($lent:ident),*) => {{
+                $(let $lent = $lent.to_owned();)*
+                Box::pin(async move {
+                    $(let $lent = &*$lent;)*
+                    shared.start(&Request { collection, op: $op, contents }).await
                 })
-            }
-            Op::Exists { key } => {
-                let found = self.rows(kind, target, Verb::Exists, &table.key(key)?).await?;
-                Ok(OwnedReply::documents(u32::from(found.rows_num() > 0)))
-            }
-            Op::Upsert { key, body } => {
-                document::check(table.body, body)?;
-                let mut values = table.document_values(body, false);
-                values.extend(table.key(key)?);
-                if self.all_lwt {
-                    return match self.lwt(kind, target, Verb::Upsert, &values).await? {
-                        Applied::Yes => Ok(OwnedReply::documents(1)),
-                        _ => Err(refused("the document that is there has the one body that no document may have")),
-                    };
-                }
-                self.run(kind, Writes::Plain, target.statements.get(&Verb::Upsert), &values).await?;
-                Ok(OwnedReply::documents(1))
-            }
-            Op::Insert { key, body } => {
-                document::check(table.body, body)?;
-                let mut values = table.document_values(body, true);
-                values.extend(table.key(key)?);
-                done(self.lwt(kind, target, Verb::InsertNew, &values).await?, &EXISTS, &EXISTS)
-            }
-            Op::Replace { key, body } => {
-                document::check(table.body, body)?;
-                let mut values = table.document_values(body, false);
-                values.extend(table.key(key)?);
-                done(
-                    self.lwt(kind, target, Verb::Replace, &values).await?,
-                    &OpError::not_found(),
-                    &OpError::not_found(),
-                )
-            }
-            Op::Delete { key } => {
-                let applied = self.lwt(kind, target, Verb::Delete, &table.key(key)?).await?;
-                done(applied, &OpError::not_found(), &OpError::not_found())
-            }
+            }};
+        }
+        macro_rules! keep_batch {
+            ($batch:ident => $op:expr) => {{
+                let mut kept = BatchBuf::new();
+                $batch.iter().for_each(|(key, body)| kept.push(key, body));
+                Box::pin(async move {
+                    let $batch = kept.as_batch();
+                    shared.start(&Request { collection, op: $op, contents }).await
+                })
+            }};
+        }
+        match request.op {
+            Op::Insert { key, body } => keep!(Op::Insert { key, body }; key, body),
+            Op::Upsert { key, body } => keep!(Op::Upsert { key, body }; key, body),
+            Op::Replace { key, body } => keep!(Op::Replace { key, body }; key, body),
+            Op::Append { key, bytes } => keep!(Op::Append { key, bytes }; key, bytes),
+            Op::Prepend { key, bytes } => keep!(Op::Prepend { key, bytes }; key, bytes),
+            Op::MergePatch { key, patch } => keep!(Op::MergePatch { key, patch }; key, patch),
+            Op::Read { key } => keep!(Op::Read { key }; key),
+            Op::Exists { key } => keep!(Op::Exists { key }; key),
+            Op::Delete { key } => keep!(Op::Delete { key }; key),
+            Op::Touch { key, expiry } => keep!(Op::Touch { key, expiry }; key),
+            Op::Counter { key, delta, initial } => keep!(Op::Counter { key, delta, initial }; key),
             Op::CompareAndSwap { key, expected, body } => {
-                document::check(table.body, body)?;
-                done(self.swap(kind, target, key, expected, body, None).await?, &OpError::not_found(), &CHANGED)
+                keep!(Op::CompareAndSwap { key, expected, body }; key, expected, body)
             }
-            Op::Touch { key, expiry } => self.touch(target, key, expiry).await,
-            Op::Append { key, .. } | Op::Prepend { key, .. } | Op::Counter { key, .. } | Op::MergePatch { key, .. } => {
-                self.change(target, key, &op).await
-            }
-            _ => Err(OpError::unsupported()),
-        }
-    }
-
-    async fn rows(
-        &self,
-        kind: OpKind,
-        target: &Target,
-        verb: Verb,
-        values: &[Bound<'_>],
-    ) -> Result<QueryRowsResult, OpError> {
-        self.run(kind, Writes::No, target.statements.get(&verb), values).await?.ok_or(GARBLED)
-    }
-
-    /// Runs a lightweight transaction.
-    async fn lwt(&self, kind: OpKind, target: &Target, verb: Verb, values: &[Bound<'_>]) -> Result<Applied, OpError> {
-        let answer = self.run(kind, Writes::Lwt, target.statements.get(&verb), values).await?;
-        let row = answer.as_ref().map(first).transpose()?.flatten();
-        match row.as_deref() {
-            Some([Raw(Some([1])), ..]) => Ok(Applied::Yes),
-            // The values that a condition was compared with follow; all of them are null if there is no row.
-            Some([Raw(Some([0])), rest @ ..]) => {
-                Ok(if rest.iter().any(|cell| cell.0.is_some()) { Applied::Differs } else { Applied::Missing })
-            }
-            _ => {
-                Err(OpError::fixed(ErrorKind::OutcomeUnknown, "the server does not say whether it wrote the document"))
+            Op::Page { field, value, limit } => keep!(Op::Page { field, value, limit }; field, value),
+            Op::BulkWrite { kind, items } => keep_batch!(items => Op::BulkWrite { kind, items }),
+            Op::BulkRead { keys } => keep_batch!(keys => Op::BulkRead { keys }),
+            Op::BulkDelete { keys } => keep_batch!(keys => Op::BulkDelete { keys }),
+            Op::Prefix { .. } | Op::Scan { .. } | Op::View { .. } | Op::Query { .. } | Op::Transaction { .. } => {
+                Box::pin(std::future::ready(Err(OpError::unsupported())))
             }
         }
     }
-
-    /// Replaces a document by another one, which expires in so many seconds.
-    async fn swap(
-        &self,
-        kind: OpKind,
-        target: &Target,
-        key: &str,
-        expected: &[u8],
-        body: &[u8],
-        expires_in: Option<i32>,
-    ) -> Result<Applied, OpError> {
-        let verb = if expires_in.is_some() { Verb::SwapWithTtl } else { Verb::Swap };
-        let mut values: Vec<Bound<'_>> = expires_in.map(Bound::Int).into_iter().collect();
-        values.extend(target.table.document_values(body, false));
-        values.extend(target.table.key(key)?);
-        values.push(Bound::bytes(expected));
-        self.lwt(kind, target, verb, &values).await
-    }
-
-    /// The document as it is, and in how many seconds it expires.
-    async fn now(&self, kind: OpKind, target: &Target, key: &str) -> Result<Option<(Vec<u8>, Option<i32>)>, OpError> {
-        let found = self.rows(kind, target, Verb::ReadWithTtl, &target.table.key(key)?).await?;
-        let row = first(&found)?;
-        Ok(row.and_then(|row| Some((row.first()?.0?.to_vec(), row.get(1).and_then(|ttl| ttl.int())))))
-    }
-
-    /// Reads a document, computes the next one, and swaps them, until no other write comes in between.
-    async fn change(&self, target: &Target, key: &str, op: &Op<'_>) -> Result<OwnedReply, OpError> {
-        let (kind, mut scratch) = (op.kind(), Vec::new());
-        loop {
-            let old = self.now(kind, target, key).await?;
-            let old = old.as_ref();
-            let effect = document::effect(op, target.table.body, old.map(|(body, _)| &**body), &mut scratch)?;
-            let Effect::PutScratch { counter } = effect else { return Err(OpError::unsupported()) };
-            let applied = match old {
-                Some((body, ttl)) => self.swap(kind, target, key, body, &scratch, *ttl).await?,
-                None => {
-                    let mut values = target.table.document_values(&scratch, true);
-                    values.extend(target.table.key(key)?);
-                    self.lwt(kind, target, Verb::InsertNew, &values).await?
-                }
-            };
-            if applied == Applied::Yes {
-                let reply = OwnedReply::documents(1);
-                return Ok(counter.map_or(reply.clone(), |value| reply.counter(value)));
-            }
-        }
-    }
-
-    /// Writes a document again, so that it expires.
-    async fn touch(&self, target: &Target, key: &str, expiry: Duration) -> Result<OwnedReply, OpError> {
-        let seconds = expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0);
-        let seconds = i32::try_from(seconds.clamp(1, LONGEST_EXPIRY_S)).unwrap_or(i32::MAX);
-        loop {
-            let old = self.now(OpKind::Touch, target, key).await?;
-            let (body, _) = old.ok_or(OpError::not_found())?;
-            if self.swap(OpKind::Touch, target, key, &body, &body, Some(seconds)).await? == Applied::Yes {
-                return Ok(OwnedReply::documents(1));
-            }
-        }
-    }
-
-    async fn page(
-        &self,
-        target: &Target,
-        field: &str,
-        value: &str,
-        limit: u32,
-        contents: bool,
-    ) -> Result<OwnedReply, OpError> {
-        let Some(statement) = target.pages.get(field) else {
-            return Err(refused(format!("there is no index of `{field}`")));
-        };
-        let wanted = term(value.as_bytes()).ok_or_else(|| refused("a page needs a text, a number, true or false"))?;
-        let values = [Bound::bytes(&wanted), Bound::Int(i32::try_from(limit).unwrap_or(i32::MAX))];
-        let found = self.run(OpKind::Page, Writes::No, Some(statement), &values).await?.ok_or(GARBLED)?;
-        let mut page = Collected::default();
-        page.begin(contents);
-        for row in rows_of(&found)? {
-            let row = row?;
-            let (key, body) = row.split_at_checked(target.table.key_columns()).ok_or(GARBLED)?;
-            let key: Vec<&[u8]> = key.iter().filter_map(|part| part.0).collect();
-            let key = target.table.key_text(&key).ok_or(GARBLED)?;
-            page.add(&key, &target.table.document_of(body).ok_or(NULL)?);
-        }
-        Ok(page.into_reply())
-    }
-
-    /// Runs an operation for each item, many at once. Items with the same key run one after the other.
-    async fn each<'a>(
-        &self,
-        target: &Target,
-        items: Batch<'a>,
-        op: impl Fn(&'a str, &'a [u8]) -> Op<'a>,
-    ) -> Vec<(usize, Result<OwnedReply, OpError>)> {
-        let mut rounds = Rounds::default();
-        rounds.arrange(items, Within::Given);
-        let mut all = Vec::with_capacity(items.len());
-        for round in rounds.ranges() {
-            let started = rounds.order[round].iter().map(|item| {
-                let item = *item as usize;
-                let (key, body) = items.get(item).unwrap_or_default();
-                let op = op(key, body);
-                async move { (item, self.one(target, op, true).await) }
-            });
-            let mut answers = stream::iter(started).buffer_unordered(BULK_IN_FLIGHT);
-            while let Some(answer) = answers.next().await {
-                all.push(answer);
-            }
-        }
-        all.sort_unstable_by_key(|(item, _)| *item);
-        all
-    }
-
-    async fn bulk_write(&self, target: &Target, kind: BulkWrite, items: Batch<'_>) -> Result<OwnedReply, OpError> {
-        let op = |key, body| match kind {
-            BulkWrite::Insert => Op::Insert { key, body },
-            BulkWrite::Upsert => Op::Upsert { key, body },
-        };
-        let answers = self.each(target, items, op).await;
-        let reject = |(item, answer): (usize, Result<_, _>)| Some(Reject { item, error: answer.err()? });
-        let rejects: Vec<Reject> = answers.into_iter().filter_map(reject).collect();
-        Ok(written(items.len() - rejects.len()).rejects(rejects))
-    }
-
-    async fn bulk_delete(&self, target: &Target, keys: Batch<'_>) -> Result<OwnedReply, OpError> {
-        let (mut gone, mut rejects) = (0, Vec::new());
-        for (item, answer) in self.each(target, keys, |key, _| Op::Delete { key }).await {
-            match answer {
-                Ok(_) => gone += 1,
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => rejects.push(Reject { item, error }),
-            }
-        }
-        Ok(written(gone).rejects(rejects))
-    }
-
-    async fn bulk_read(&self, target: &Target, keys: Batch<'_>, contents: bool) -> Result<OwnedReply, OpError> {
-        let mut found = Collected::default();
-        found.begin(contents);
-        for (item, answer) in self.each(target, keys, |key, _| Op::Read { key }).await {
-            match answer {
-                Ok(reply) => {
-                    let (key, _) = keys.get(item).unwrap_or_default();
-                    found.add(key, reply.as_reply().body.unwrap_or_default());
-                }
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found.into_reply())
-    }
-}
-
-fn written(documents: usize) -> OwnedReply {
-    OwnedReply::documents(u32::try_from(documents).unwrap_or(u32::MAX))
-}
-
-/// How a condition held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Applied {
-    Yes,
-    /// There is a document, but not the expected one.
-    Differs,
-    Missing,
-}
-
-fn done(applied: Applied, missing: &OpError, differs: &OpError) -> Result<OwnedReply, OpError> {
-    match applied {
-        Applied::Yes => Ok(OwnedReply::documents(1)),
-        Applied::Differs => Err(differs.clone()),
-        Applied::Missing => Err(missing.clone()),
-    }
-}
-
-const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");
-const NULL: OpError = OpError::fixed(ErrorKind::Failed, "the document is null");
-
-type Cells<'f> = Vec<Raw<'f>>;
-
-/// The rows of an answer.
-pub(super) fn rows_of(rows: &QueryRowsResult) -> Result<impl Iterator<Item = Result<Cells<'_>, OpError>>, OpError> {
-    let typed = rows.rows::<ColumnIterator<'_, '_>>().map_err(|_| GARBLED)?;
-    Ok(typed.map(|columns| {
-        let cells = columns.map_err(|_| GARBLED)?;
-        cells.map(|cell| Ok(Raw(cell.map_err(|_| GARBLED)?.slice.map(|slice| slice.as_slice())))).collect()
-    }))
-}
-
-fn first(rows: &QueryRowsResult) -> Result<Option<Cells<'_>>, OpError> {
-    rows_of(rows)?.next().transpose()
 }

@@ -118,6 +118,16 @@ impl Replication {
     }
 }
 
+impl Replication {
+    /// The replicas in each data centre; without a name for all of them.
+    pub(super) fn per_datacenter(&self) -> Vec<(Option<String>, u32)> {
+        match self {
+            Self::Simple(copies) => vec![(None, *copies)],
+            Self::PerDatacenter(all) => all.iter().map(|(name, copies)| (Some(name.clone()), *copies)).collect(),
+        }
+    }
+}
+
 impl fmt::Display for Replication {
     /// As `CREATE KEYSPACE` wants it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -245,42 +245,31 @@ impl Table {
     /// # Errors
     /// *Refused* if it is not the JSON array that a key of several columns is.
     pub(super) fn key<'a>(&self, key: &'a str) -> Result<Vec<Bound<'a>>, OpError> {
-        // A fixed text stays a text, and anything else is read as JSON, which a text of another type must become.
-        let part = |value: &Value, is_text: bool| match (value.as_str(), is_text) {
-            (Some(text), true) => Bound::Bytes(Cow::Owned(text.as_bytes().to_vec())),
-            _ => Bound::Bytes(Cow::Owned(value.to_string().into_bytes())),
+        let values = match &self.keys[..] {
+            [(_, true)] => return Ok(vec![Bound::text(key)]),
+            [_] => vec![serde_json::from_str(key).unwrap_or_else(|_| Value::from(key))],
+            _ => serde_json::from_str::<Vec<Value>>(key).unwrap_or_default(),
         };
-        match &self.keys[..] {
-            [(_, true)] => Ok(vec![Bound::text(key)]),
-            [(_, false)] => {
-                let value = serde_json::from_str(key).unwrap_or_else(|_| Value::from(key));
-                Ok(vec![part(&value, false)])
-            }
-            keys => match serde_json::from_str::<Vec<Value>>(key) {
-                Ok(values) if values.len() == keys.len() => {
-                    Ok(values.iter().zip(keys).map(|(value, (_, is_text))| part(value, *is_text)).collect())
-                }
-                _ => Err(refused(format!("a key of this table is a JSON array of {} values", keys.len()))),
-            },
+        if values.len() != self.keys.len() {
+            return Err(refused(format!("a key of this table is a JSON array of {} values", self.keys.len())));
         }
+        // A text column takes the text, and all others take JSON.
+        let part = |(value, (_, is_text)): (Value, &(String, bool))| match value {
+            Value::String(text) if *is_text => Bound::Bytes(Cow::Owned(text.into_bytes())),
+            value => Bound::Bytes(Cow::Owned(value.to_string().into_bytes())),
+        };
+        Ok(values.into_iter().zip(&self.keys).map(part).collect())
     }
 
-    /// The text of a key from its parts, which are texts or JSON.
-    pub(super) fn key_text(&self, parts: &[&[u8]]) -> Option<String> {
-        let read = |(part, (_, is_text)): (&&[u8], &(String, bool))| {
-            let text = std::str::from_utf8(part).ok()?;
+    /// The text of a key from its parts, which are texts or JSON: of one part that part, of several a JSON array.
+    pub(super) fn key_text(&self, parts: &[Raw<'_>]) -> Option<String> {
+        let read = |(part, (_, is_text)): (&Raw<'_>, &(String, bool))| {
+            let text = std::str::from_utf8(part.0?).ok()?;
             if *is_text { Some(Value::from(text)) } else { serde_json::from_str(text).ok() }
         };
-        if let ([part], [(_, true)]) = (parts, &self.keys[..]) {
-            return Some(std::str::from_utf8(part).ok()?.to_owned());
-        }
-        let mut values = parts.iter().zip(&self.keys).map(read).collect::<Option<Vec<Value>>>()?;
-        Some(match (values.pop(), values.is_empty()) {
-            (Some(Value::String(text)), true) => text,
-            (Some(value), true) => value.to_string(),
-            (last, false) => Value::Array(values.into_iter().chain(last).collect()).to_string(),
-            (None, true) => return None,
-        })
+        let mut values: Vec<Value> = parts.iter().zip(&self.keys).map(read).collect::<Option<_>>()?;
+        let value = if values.len() == 1 { values.pop()? } else { Value::Array(values) };
+        Some(if let Value::String(text) = value { text } else { value.to_string() })
     }
 
     /// The columns that give the text of a key.
@@ -472,13 +461,13 @@ mod tests {
     #[test]
     fn keys_of_other_types_and_of_several_columns_are_json() {
         let mut table = ours(&[], Body::Json);
-        assert_eq!(table.key_text(&[b"5"]).unwrap(), "5");
+        assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
         table.keys = vec![("id".into(), false)];
-        assert_eq!(table.key_text(&[b"5"]).unwrap(), "5");
-        assert_eq!(table.key_text(&[b"\"a-b\""]).unwrap(), "a-b");
+        assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
+        assert_eq!(table.key_text(&[Raw(Some(b"\"a-b\""))]).unwrap(), "a-b");
         assert!(table.read().ends_with("WHERE \"id\" = fromJson(?)"));
         table.keys = vec![("a".into(), true), ("b".into(), false)];
-        assert_eq!(table.key_text(&[b"x", b"5"]).unwrap(), r#"["x",5]"#);
+        assert_eq!(table.key_text(&[Raw(Some(b"x")), Raw(Some(b"5"))]).unwrap(), r#"["x",5]"#);
         assert_eq!(table.key(r#"["x",5]"#).unwrap().len(), 2);
         assert!(table.key("x").is_err());
     }

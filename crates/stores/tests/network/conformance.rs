@@ -13,7 +13,7 @@ fn open(url: &str) -> Arc<dyn AnyStore> {
 #[cfg(feature = "cql")]
 #[test]
 fn cassandra() {
-    let server = Server::start("cassandra");
+    let server = crate::cassandra::quick();
     conforms(&*open(&server.url));
 }
 

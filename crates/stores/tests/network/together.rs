@@ -258,7 +258,7 @@ mod pouchdb_server {
 #[cfg(feature = "cql")]
 #[test]
 fn cassandra() {
-    let server = Server::start("cassandra");
+    let server = crate::cassandra::quick();
     begin_together(&server.url, 5);
     take_over_together(&server.url, 5);
     copy_while_removed(&server.url, 4);
