@@ -62,7 +62,9 @@ def start(port, folder, options):
     settings = _settings(port, folder, options)
     (folder / "cassandra.yaml").write_text("".join(f"{name}: {value}\n" for name, value in settings.items()))
     shutil.copy(SOURCE / "logback.xml", folder)
-    command = [shutil.which("java") or "java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Xss512k"]
+    command = [shutil.which("java") or "java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"]
+    # The full compiler would be busy with Cassandra's start for longer than tests run.
+    command += ["-XX:TieredStopAtLevel=1", "-Xss512k"]
     command += [f"-javaagent:{next((root / 'jars').glob('jamm-*.jar'))}", "-XX:+ExitOnOutOfMemoryError"]
     command += [f"--add-exports={name}=ALL-UNNAMED" for name in EXPORTED]
     command += [f"--add-opens={name}=ALL-UNNAMED" for name in OPENED]
@@ -90,7 +92,7 @@ def start(port, folder, options):
 
 
 def _settings(port, folder, options):
-    """The lines of `cassandra.yaml`: what Cassandra is shipped with, except for sizes and places."""
+    """The lines of `cassandra.yaml`: what Cassandra is shipped with, except for places, sizes and times."""
     seeds = f"127.0.0.1:{process.kept_port(folder, 'storage')}"
     provider = "{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: '%s'}]}" % seeds
     settings = {
@@ -122,13 +124,18 @@ def _settings(port, folder, options):
         "concurrent_compactors": 1,
         # Tests drop many tables.
         "auto_snapshot": "false",
+        # Longer, because several servers run at once in tests.
+        "cas_contention_timeout": "20000ms",
+        "range_request_timeout": "20000ms",
+        "read_request_timeout": "20000ms",
+        "write_request_timeout": "20000ms",
         "authenticator": "PasswordAuthenticator" if options.password else "AllowAllAuthenticator",
         "authorizer": "CassandraAuthorizer" if options.password else "AllowAllAuthorizer",
     }
     for option in (option for option in options.option if not option.startswith("-D")):
         name, colon, value = option.partition(":")
         if not colon:
-            raise Fault(f"invalid option `{option}`; expected a line of cassandra.yaml, such as `commitlog_sync: batch`")
+            raise Fault(f"invalid option `{option}`; expected a line of cassandra.yaml, as in `commitlog_sync: batch`")
         settings[name.strip()] = value.strip()
     # Cassandra refuses the period of another way to sync.
     if settings["commitlog_sync"] != "periodic":
@@ -147,7 +154,8 @@ def _add_role(port, password):
             if _ask(connection, 15, struct.pack(">i", len(login)) + login) != 16:
                 return False
             for statement in [
-                f"CREATE ROLE IF NOT EXISTS storebench WITH SUPERUSER = true AND LOGIN = true AND PASSWORD = '{quoted}'",
+                f"CREATE ROLE IF NOT EXISTS storebench WITH SUPERUSER = true AND LOGIN = true "
+                f"AND PASSWORD = '{quoted}'",
                 f"ALTER ROLE cassandra WITH PASSWORD = '{quoted}'",
             ]:
                 text = statement.encode()

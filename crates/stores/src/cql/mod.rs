@@ -274,10 +274,12 @@ impl Store for CqlStore {
 
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         self.ready.take();
-        let tables = self.with_link(async |link| self.prepare_now(link, layout, how).await)?;
-        self.ready.set(Ready { tables: Arc::new(tables), read_only: how == Prepare::ReadOnly });
-        // The keyspace may be another one now, or have been created.
-        self.with_link(async |link| self.learn(link).await.map(drop))
+        self.with_link(async |link| {
+            let tables = Arc::new(self.prepare_now(link, layout, how).await?);
+            self.ready.set(Ready { tables, read_only: how == Prepare::ReadOnly });
+            // The keyspace may be another one now, or have been created.
+            self.learn(link).await.map(drop)
+        })
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<CqlSession, StoreError> {

@@ -28,8 +28,13 @@ impl Shared {
     pub(super) async fn start(&self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
         let target = collection_of(request, &self.targets, self.read_only)?;
         match request.op {
-            Op::BulkWrite { kind, items } => self.bulk_write(target, kind, items).await,
-            Op::BulkDelete { keys } => self.bulk_delete(target, keys).await,
+            Op::BulkWrite { kind: BulkWrite::Insert, items } => {
+                self.bulk_write(target, items, |key, body| Op::Insert { key, body }).await
+            }
+            Op::BulkWrite { kind: BulkWrite::Upsert, items } => {
+                self.bulk_write(target, items, |key, body| Op::Upsert { key, body }).await
+            }
+            Op::BulkDelete { keys } => self.bulk_write(target, keys, |key, _| Op::Delete { key }).await,
             Op::BulkRead { keys } => self.bulk_read(target, keys, request.contents).await,
             Op::Page { field, value, limit } => self.page(target, field, value, limit, request.contents).await,
             op => self.one(target, op, request.contents).await,
@@ -124,7 +129,7 @@ impl Shared {
     /// Runs a lightweight transaction.
     async fn lwt(&self, kind: OpKind, target: &Target, verb: Verb, values: &[Bound<'_>]) -> Result<Applied, OpError> {
         let answer = self.run(kind, Writes::Lwt, target.statements.get(&verb), values).await?;
-        let row = answer.as_ref().map(first).transpose()?.flatten();
+        let row = answer.as_ref().and_then(|answer| first(answer).ok().flatten());
         match row.as_deref() {
             Some([Raw(Some([1])), ..]) => Ok(Applied::Yes),
             // The values that a condition was compared with follow; all of them are null if there is no row.
@@ -241,27 +246,22 @@ impl Shared {
         all
     }
 
-    async fn bulk_write(&self, target: &Target, kind: BulkWrite, items: Batch<'_>) -> Result<OwnedReply, OpError> {
-        let op = |key, body| match kind {
-            BulkWrite::Insert => Op::Insert { key, body },
-            BulkWrite::Upsert => Op::Upsert { key, body },
-        };
-        let answers = self.each(target, items, op).await;
-        let reject = |(item, answer): (usize, Result<_, _>)| Some(Reject { item, error: answer.err()? });
-        let rejects: Vec<Reject> = answers.into_iter().filter_map(reject).collect();
-        Ok(written(items.len() - rejects.len()).rejects(rejects))
-    }
-
-    async fn bulk_delete(&self, target: &Target, keys: Batch<'_>) -> Result<OwnedReply, OpError> {
-        let (mut gone, mut rejects) = (0, Vec::new());
-        for (item, answer) in self.each(target, keys, |key, _| Op::Delete { key }).await {
+    /// Writes or removes documents. What does not exist is left out.
+    async fn bulk_write<'a>(
+        &self,
+        target: &Target,
+        items: Batch<'a>,
+        op: impl Fn(&'a str, &'a [u8]) -> Op<'a>,
+    ) -> Result<OwnedReply, OpError> {
+        let (mut done, mut rejects) = (0, Vec::new());
+        for (item, answer) in self.each(target, items, op).await {
             match answer {
-                Ok(_) => gone += 1,
+                Ok(_) => done += 1,
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 Err(error) => rejects.push(Reject { item, error }),
             }
         }
-        Ok(written(gone).rejects(rejects))
+        Ok(OwnedReply::documents(done).rejects(rejects))
     }
 
     async fn bulk_read(&self, target: &Target, keys: Batch<'_>, contents: bool) -> Result<OwnedReply, OpError> {
@@ -285,10 +285,6 @@ impl Shared {
 fn whole_seconds(expiry: Duration) -> i32 {
     let seconds = expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0);
     i32::try_from(seconds.clamp(1, LONGEST_EXPIRY_S)).unwrap_or(i32::MAX)
-}
-
-fn written(documents: usize) -> OwnedReply {
-    OwnedReply::documents(u32::try_from(documents).unwrap_or(u32::MAX))
 }
 
 /// How a condition held.

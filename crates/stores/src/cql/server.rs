@@ -145,7 +145,8 @@ pub(super) const CONSISTENCY: [(ReadConsistency, &str); 3] = [
     (
         ReadConsistency::Strong,
         "as many replicas are read as makes a reader meet the last writer: ALL after ONE, QUORUM after QUORUM, ONE \
-         after ALL. Of two writes the one with the later timestamp stays, and the nodes' clocks give the timestamps",
+         after ALL; within the data centre, if one is named. Of two writes the one with the later timestamp stays, and the \
+         nodes' clocks give the timestamps",
     ),
 ];
 
@@ -201,7 +202,8 @@ async fn keyspace_of(
     Ok((Copies { all, near: counted.sum::<u32>().max(1) }, if unused { Some(UNUSED) } else { not_synced }))
 }
 
-/// The replicas in each data centre; without a name if the strategy knows none. `None` for a strategy that is not known.
+/// The replicas in each data centre; without a name if the strategy knows none. `None` for a strategy that is not
+/// known.
 fn replicas(row: &Cells) -> Option<Vec<(Option<String>, u32)>> {
     let Some(CqlValue::Map(pairs)) = row.value(0) else { return None };
     let mut all = Vec::new();
