@@ -6,8 +6,8 @@
 //! # Guarantees
 //! A durability is a consistency level of writes: `ONE`, `QUORUM` (`LOCAL_QUORUM` with `datacenter=`) or `ALL`. Nodes
 //! acknowledge a write before they sync their commit log, unless `commitlog_sync` is `batch` or `group` on each of
-//! them, so else nothing is guaranteed to be on disk. Not even a crash of the process is survived: what is in the commit
-//! log behind its last marker, which is written every 100 ms, is not read again.
+//! them, so else nothing is guaranteed to be on disk. Not even a crash of the process is survived: what is in the
+//! commit log behind its last marker, which is written every 100 ms, is not read again.
 //!
 //! # Two kinds of writes
 //! Upserts are plain writes: of two, the one with the later timestamp stays. Timestamps come from the node that
@@ -376,8 +376,8 @@ const NOTES: &[&str] = &[
      tombstone into it, unless it is inserted.",
     "Of somebody else's table, a document is the named column, or the whole row as JSON, each column as toJson() gives \
      it: blobs as 0x…, times, UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
-     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only be \
-     read.",
+     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only \
+     be read.",
     "A key of several columns is a JSON array of them.",
     "Cassandra keeps a snapshot of a dropped table on disk, unless auto_snapshot is off.",
     "A lost connection is counted when an operation finds it lost. A session opens one connection to each node, and \

@@ -145,8 +145,8 @@ pub(super) const CONSISTENCY: [(ReadConsistency, &str); 3] = [
     (
         ReadConsistency::Strong,
         "as many replicas are read as makes a reader meet the last writer: ALL after ONE, QUORUM after QUORUM, ONE \
-         after ALL; within the data centre, if one is named. Of two writes the one with the later timestamp stays, and the \
-         nodes' clocks give the timestamps",
+         after ALL; within the data centre, if one is named. Of two writes the one with the later timestamp stays, and \
+         the nodes' clocks give the timestamps",
     ),
 ];
 

@@ -89,6 +89,7 @@ servers! {
     ferretdb: "ferretdb" with ["server"];
     ferretdb_postgres: "ferretdb-postgres" with ["server", "storage"];
     nx_27017: "nx-27017" with ["server"];
+    cassandra: "cassandra" with ["server"];
 }
 
 #[test]
