@@ -158,7 +158,14 @@ impl CqlStore {
         let facts = self.learn(link).await?;
         let mut keyspace = Keyspace::new(link, &self.settings, facts.sai);
         if how.makes_nothing() {
-            keyspace.look().await?.check_made(&keyspace, layout)?;
+            let found = keyspace.look().await?;
+            found.check_made(&keyspace, layout)?;
+            let existing = layout.collections.iter().filter(|collection| collection.existing.is_some());
+            let mut places = existing.map(|collection| self.place(collection));
+            let ours = |(of, name): &(&str, &str)| *of == self.settings.keyspace && found.marked_as(name).is_some();
+            if let Some((_, name)) = places.find(|place| how == Prepare::WriteExisting && ours(place)) {
+                return Err(found.not_theirs(&keyspace.shown(), name));
+            }
         } else {
             prepare(&mut keyspace, layout, how).await?;
         }

@@ -382,6 +382,10 @@ fn upserts_may_be_lightweight_transactions(server: &Server) {
 fn every_row_is_in_one_range(server: &Server) {
     let store = open(server, "");
     store.prepare(&layout(), Prepare::Fresh).unwrap();
+    // A table of Storebench's own is not written as somebody else's.
+    let error = store.prepare(&existing("documents", None, Some("body")), Prepare::WriteExisting).unwrap_err();
+    assert!(error.to_string().contains("leave out --into-existing"), "{error}");
+    store.prepare(&layout(), Prepare::Keep).unwrap();
     let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
     let mut items = BatchBuf::new();
     (0..3_000).for_each(|n| items.push(&format!("key-{n}"), json!({ "n": n }).to_string().as_bytes()));
