@@ -17,6 +17,8 @@ mod couchbase;
 mod couchdb;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+#[cfg(feature = "cql")]
+mod cql;
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;

@@ -63,6 +63,8 @@ static SCHEMES: &[Scheme] = &[
     crate::dynamodb::SCHEME,
     #[cfg(feature = "opensearch")]
     crate::opensearch::SCHEME,
+    #[cfg(feature = "cql")]
+    crate::cql::SCHEME,
     Scheme {
         name: "memory",
         what: "Documents in the memory of the Storebench process; they are lost when it ends",
@@ -310,6 +312,8 @@ fn make(
         "mongodb" => Ok(Arc::new(crate::mongodb::MongoStore::new(url, options)?)),
         #[cfg(feature = "couchbase")]
         "couchbase" => Ok(Arc::new(crate::couchbase::CouchbaseStore::new(url, options)?)),
+        #[cfg(feature = "cql")]
+        "cassandra" => Ok(Arc::new(crate::cql::CqlStore::new(url, options)?)),
         #[cfg(feature = "ravendb")]
         "ravendb" => Ok(Arc::new(crate::ravendb::RavenStore::new(url, options)?)),
         #[cfg(feature = "dynamodb")]

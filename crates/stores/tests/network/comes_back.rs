@@ -131,6 +131,12 @@ fn to_redis() {
 }
 
 #[test]
+#[cfg(feature = "cql")]
+fn to_cassandra() {
+    real("cassandra", &["--option=commitlog_sync: batch"]);
+}
+
+#[test]
 #[cfg(feature = "memcached")]
 fn to_memcached() {
     real("memcached", &[]);

@@ -10,6 +10,13 @@ fn open(url: &str) -> Arc<dyn AnyStore> {
     storebench_stores::open(url).unwrap()
 }
 
+#[cfg(feature = "cql")]
+#[test]
+fn cassandra() {
+    let server = crate::cassandra::quick();
+    conforms(&*open(&server.url));
+}
+
 #[cfg(feature = "couchbase")]
 mod couchbase {
     use super::*;

@@ -16,6 +16,8 @@ mod server;
 #[cfg(feature = "net")]
 mod together;
 
+#[cfg(feature = "cql")]
+mod cassandra;
 #[cfg(feature = "couchbase")]
 mod couchbase;
 #[cfg(feature = "couchdb")]

@@ -92,6 +92,7 @@ servers! {
     nx_27017: "nx-27017" with ["server"];
     dynalite: "dynalite" with ["server"];
     moto: "moto" with ["server"];
+    cassandra: "cassandra" with ["server"];
 }
 
 #[test]

@@ -255,3 +255,13 @@ mod pouchdb_server {
         take_over_together(&Server::start("pouchdb-server").url, 5);
     }
 }
+
+/// One server for all three, because it takes longest to start.
+#[cfg(feature = "cql")]
+#[test]
+fn cassandra() {
+    let server = crate::cassandra::quick();
+    begin_together(&server.url, 5);
+    take_over_together(&server.url, 5);
+    copy_while_removed(&server.url, 4);
+}

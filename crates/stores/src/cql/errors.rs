@@ -1,0 +1,179 @@
+//! What the client's and the server's errors mean.
+
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError, MetadataError,
+    NewSessionError, PrepareError, RequestAttemptError,
+};
+use scylla::frame::types::Consistency;
+use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
+
+use crate::net::{lost, not_connected};
+
+/// How a statement changes documents. This decides what an error without a clear meaning leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writes {
+    No,
+    /// With a timestamp, without a condition.
+    Plain,
+    /// A lightweight transaction.
+    Lwt,
+}
+
+/// The error of an operation.
+pub(super) fn op_error(kind: OpKind, writes: Writes, error: &ExecutionError) -> OpError {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, said)) => {
+            let kind = server_error(writes, error, said);
+            OpError::new(kind, format!("{error}: {said}"))
+        }
+        ExecutionError::LastAttemptError(error) => match error {
+            RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
+                OpError::new(ErrorKind::Refused, format!("the request cannot be written: {error}"))
+            }
+            RequestAttemptError::UnableToAllocStreamId => {
+                OpError::fixed(ErrorKind::Temporary, "too many requests are in flight on the connection")
+            }
+            error => lost(if writes == Writes::No { OpKind::Read } else { kind }, &error.to_string()),
+        },
+        ExecutionError::ConnectionPoolError(_) => not_connected(),
+        ExecutionError::EmptyPlan => OpError::fixed(ErrorKind::Temporary, "no node is known that may be asked"),
+        ExecutionError::BadQuery(error) => OpError::new(ErrorKind::Refused, format!("{error}")),
+        error => lost(if writes == Writes::No { OpKind::Read } else { kind }, &error.to_string()),
+    }
+}
+
+/// Whether the operation failed because its connection, or every connection, is gone.
+pub(super) fn is_disconnected(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::ConnectionPoolError(_)
+            | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
+    )
+}
+
+fn server_error(writes: Writes, error: &DbError, said: &str) -> ErrorKind {
+    use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
+    let unclear = |otherwise| if writes == Writes::No { otherwise } else { OutcomeUnknown };
+    match error {
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::AlreadyExists { .. }
+        | DbError::FunctionFailure { .. }
+        | DbError::AuthenticationError
+        | DbError::Unauthorized
+        | DbError::ConfigError
+        | DbError::ProtocolError => Refused,
+        // A lightweight transaction may have been decided before there were too few nodes to commit it.
+        DbError::Unavailable { consistency, .. } => match (writes, consistency) {
+            (Writes::Lwt, Consistency::Serial | Consistency::LocalSerial) | (Writes::No | Writes::Plain, _) => {
+                Temporary
+            }
+            (Writes::Lwt, _) => OutcomeUnknown,
+        },
+        // Too many hints: the write may have been sent to some replicas before.
+        DbError::Overloaded if writes != Writes::No && said.contains("hints") => OutcomeUnknown,
+        DbError::Overloaded | DbError::IsBootstrapping | DbError::RateLimitReached { .. } => Temporary,
+        DbError::ReadTimeout { .. } => unclear(Temporary),
+        // Of too many tombstones, among others: it would fail again.
+        DbError::ReadFailure { .. } => unclear(Failed),
+        // Among these: the write timeout of a lightweight transaction, and a write that only some replicas took.
+        _ => unclear(Failed),
+    }
+}
+
+/// The error of a control call.
+pub(super) fn store_error(place: &str, doing: &str, error: &ExecutionError) -> StoreError {
+    let told = format!("{place}: cannot {doing}: {}", reason(error));
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => match error {
+            DbError::Unavailable { .. }
+            | DbError::Overloaded
+            | DbError::IsBootstrapping
+            | DbError::ReadTimeout { .. } => StoreError::Unreachable(told),
+            DbError::Unauthorized => StoreError::NotSupported(told),
+            _ => StoreError::Failed(told),
+        },
+        ExecutionError::BadQuery(_) | ExecutionError::SchemaAgreementError(_) => StoreError::Failed(told),
+        _ => StoreError::Unreachable(told),
+    }
+}
+
+fn reason(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, said)) => format!("{error}: {said}"),
+        error => error.to_string(),
+    }
+}
+
+/// The error of preparing a statement of a session.
+pub(super) fn prepare_error(place: &str, error: PrepareError) -> StoreError {
+    let error = match error {
+        PrepareError::AllAttemptsFailed { first_attempt } => ExecutionError::LastAttemptError(first_attempt),
+        error => ExecutionError::PrepareError(error),
+    };
+    store_error(place, "prepare a statement", &error)
+}
+
+/// The error if the server was dropped a table or keyspace that a statement names.
+pub(super) fn is_gone(error: &StoreError) -> bool {
+    let StoreError::Failed(text) = error else { return false };
+    ["does not exist", "doesn't exist", "unconfigured table", "Unknown keyspace"].iter().any(|said| text.contains(said))
+}
+
+/// The error of connecting.
+pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError {
+    let setup = match error {
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+            last_connection_error,
+        })) => Some(last_connection_error),
+        _ => None,
+    };
+    let why = match setup {
+        Some(ConnectionError::ConnectionSetupRequestError(setup)) => match setup.get_error() {
+            ConnectionSetupRequestErrorKind::MissingAuthentication => {
+                "the server wants a login; put user and password into the URL, or the password into STOREBENCH_PASSWORD"
+                    .to_owned()
+            }
+            ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, said) => {
+                format!("the server refused the login: {said}")
+            }
+            other => format!("the server did not accept the connection: {other}"),
+        },
+        Some(error) => format!("cannot connect: {error}"),
+        None => format!("cannot connect: {error}"),
+    };
+    StoreError::Unreachable(format!("{place}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::WriteType;
+
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_done_is_unknown() {
+        let (consistency, received, required) = (Consistency::One, 0, 1);
+        let write_timeout = |write_type| DbError::WriteTimeout { consistency, received, required, write_type };
+        let read_timeout = DbError::ReadTimeout { consistency, received, required, data_present: false };
+        let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
+        use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
+        for (error, expected) in [
+            (write_timeout(WriteType::Simple), [Failed, OutcomeUnknown, OutcomeUnknown]),
+            (write_timeout(WriteType::Cas), [Failed, OutcomeUnknown, OutcomeUnknown]),
+            (read_timeout, [Temporary, OutcomeUnknown, OutcomeUnknown]),
+            (unavailable(Consistency::Serial), [Temporary; 3]),
+            (unavailable(Consistency::Quorum), [Temporary, Temporary, OutcomeUnknown]),
+            (DbError::Overloaded, [Temporary; 3]),
+            (DbError::Invalid, [Refused; 3]),
+            (DbError::Unauthorized, [Refused; 3]),
+            (DbError::ServerError, [Failed, OutcomeUnknown, OutcomeUnknown]),
+            (DbError::Other(0x1700), [Failed, OutcomeUnknown, OutcomeUnknown]),
+        ] {
+            let told = [Writes::No, Writes::Plain, Writes::Lwt].map(|writes| server_error(writes, &error, ""));
+            assert_eq!(told, expected, "{error:?}");
+        }
+        assert_eq!(server_error(Writes::Plain, &DbError::Overloaded, "Too many in flight hints"), OutcomeUnknown);
+        assert_eq!(op_error(OpKind::Upsert, Writes::Plain, &ExecutionError::EmptyPlan).kind, Temporary);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a server reports about itself. Virtual tables tell of the node that answers.
+
+use storebench_engine::store::{Stats, StoreError, StoreSettings};
+
+use super::link::{Cells, Link, literal};
+use super::settings::Settings;
+use crate::net::untold_settings;
+
+/// The thread pools that are reported and what for, and whether a node is idle only without tasks in them.
+const POOLS: [(&str, &str, bool); 5] = [
+    ("CompactionExecutor", "compactions", true),
+    ("MemtableFlushWriter", "flushes", true),
+    ("Native-Transport-Requests", "requests", false),
+    ("ReadStage", "reads", false),
+    ("SecondaryIndexManagement", "index_builds", true),
+];
+/// The settings that are reported.
+const SETTINGS: &str = "auto_snapshot batch_size_fail_threshold cas_contention_timeout commitlog_compression \
+                        commitlog_segment_size commitlog_sync commitlog_sync_group_window commitlog_sync_period \
+                        commitlog_total_space compaction_throughput concurrent_compactors concurrent_reads \
+                        concurrent_writes disk_access_mode file_cache_size key_cache_size max_mutation_size \
+                        memtable_allocation_type memtable_flush_writers memtable_heap_space memtable_offheap_space \
+                        native_transport_max_frame_size num_tokens paxos_variant row_cache_size";
+
+const ASK_POOLS: &str = "SELECT name, active_tasks, pending_tasks, blocked_tasks FROM system_views.thread_pools";
+
+/// The statistics of the node that answers.
+pub(super) async fn statistics(link: &Link, keyspaces: &[&str]) -> Result<Stats, StoreError> {
+    let mut stats = Stats::new();
+    for row in link.rows_if_known(ASK_POOLS).await.unwrap_or_default() {
+        let Some((_, what, _)) = POOLS.iter().find(|(name, ..)| *name == row.text(0)) else { continue };
+        for (column, state) in [(1, "active"), (2, "pending"), (3, "blocked")] {
+            stats.extend(row.number(column).map(|number| (format!("{what}_{state}"), number)));
+        }
+    }
+    for keyspace in keyspaces {
+        let within = format!("WHERE keyspace_name = {} ALLOW FILTERING", literal(keyspace));
+        let query = format!("SELECT mebibytes FROM system_views.disk_usage {within}");
+        if let Some(rows) = link.rows_if_known(query).await {
+            let total = rows.iter().filter_map(|row| row.number(0)).sum::<f64>();
+            add(&mut stats, "disk_mebibytes", total, |old, new| old + new);
+        }
+        // The histograms are over all reads since the node started, and decay.
+        let query = format!("SELECT p99th, max FROM system_views.tombstones_per_read {within}");
+        for row in link.rows_if_known(query).await.unwrap_or_default() {
+            for (column, name) in [(0, "tombstones_per_read_p99"), (1, "tombstones_per_read_max")] {
+                if let Some(number) = row.number(column) {
+                    add(&mut stats, name, number, f64::max);
+                }
+            }
+        }
+    }
+    Ok(stats)
+}
+
+fn add(stats: &mut Stats, name: &str, number: f64, together: impl Fn(f64, f64) -> f64) {
+    match stats.iter_mut().find(|(known, _)| known == name) {
+        Some((_, old)) => *old = together(*old, number),
+        None => stats.push((name.to_owned(), number)),
+    }
+}
+
+/// Whether the node has no work in the background. A server that does not tell is never known to be idle.
+pub(super) async fn is_idle(link: &Link) -> bool {
+    let Some(rows) = link.rows_if_known(ASK_POOLS).await else { return false };
+    let busy = |column, row: &Cells| row.number(column).is_none_or(|tasks| tasks > 0.0);
+    let counts = |row: &&Cells| POOLS.iter().any(|(name, _, idles)| *idles && *name == row.text(0));
+    !rows.is_empty() && rows.iter().filter(counts).all(|row| !busy(1, row) && !busy(2, row))
+}
+
+/// How the node and the keyspace are set up.
+pub(super) async fn settings(link: &Link, settings: &Settings) -> Result<StoreSettings, StoreError> {
+    let rows = link.rows("read its settings", "SELECT name, value FROM system_views.settings").await;
+    let rows = rows.map_err(|error| untold_settings(matches!(error, StoreError::NotSupported(_))))?;
+    let mut reported = StoreSettings::default();
+    for row in rows.iter().filter(|row| SETTINGS.split(' ').any(|name| name == row.text(0))) {
+        reported.add(row.text(0), row.text(1), None);
+    }
+    let keyspace = literal(&settings.keyspace);
+    let query = format!("SELECT toJson(replication) FROM system_schema.keyspaces WHERE keyspace_name = {keyspace}");
+    if let Some(row) = link.rows_if_known(query).await.as_ref().and_then(|rows| rows.first()) {
+        reported.add("replication of the keyspace", row.text(0), None);
+    }
+    Ok(reported)
+}

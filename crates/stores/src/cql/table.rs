@@ -1,0 +1,474 @@
+//! Tables: what they consist of, and the statements that use them.
+//!
+//! A collection of ours is a table `key text PRIMARY KEY, body` with a column `field_NAME` for each indexed field.
+//! `body` is a text, which the server checks to be UTF-8 and shows as such, or a blob for collections of bytes.
+//!
+//! Documents are written with `UPDATE`, never with `INSERT`: an inserted row has a marker that outlives the body, so
+//! that the key of an expired document would still be taken.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use storebench_documents::json;
+use storebench_engine::store::{Existing, NAME_COLUMNS, OpError, SameKeys, StoreError};
+use storebench_study::workload::Body;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::link::{Cells, Link, literal};
+use super::settings::quoted;
+use super::values::{Bound, Raw};
+use crate::refusals::refused;
+
+/// Names of columns for indexed fields begin with this.
+const FIELD: &str = "field_";
+/// Longer values of indexed fields are replaced by a hash. The index drops terms of more than 1 to 8 KiB.
+const LONGEST_TERM: usize = 1_000;
+/// A body that no document has, for a lightweight transaction that is always done.
+const NO_BODY: &str = "storebench: no document has this body";
+
+/// A column as the server describes it.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    name: String,
+    cql_type: String,
+    kind: String,
+    position: i32,
+}
+
+/// Where a document is.
+#[derive(Debug, Clone)]
+enum Document {
+    Column(String),
+    /// The whole row, as a JSON object of these columns.
+    Row(Vec<String>),
+}
+
+/// A table and how it holds documents.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub(super) keyspace: String,
+    pub(super) name: String,
+    pub(super) body: Body,
+    pub(super) read_only: bool,
+    /// Whether somebody else made it.
+    pub(super) theirs: bool,
+    /// The columns of the primary key: name, and whether the value is a text.
+    keys: Vec<(String, bool)>,
+    /// Which keys are one: JSON of a number or a UUID has several forms.
+    pub(super) same_keys: SameKeys,
+    /// How many of them are the partition key.
+    partition: usize,
+    document: Document,
+    /// The columns of the document that can expire as a whole.
+    expiring: Vec<String>,
+    /// The indexed fields, each with its own column.
+    pub(super) fields: Vec<String>,
+}
+
+impl Table {
+    /// A table of ours with these indexed fields.
+    pub(super) fn ours(keyspace: &str, name: &str, body: Body, read_only: bool, fields: Vec<String>) -> Self {
+        Self {
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+            body,
+            read_only,
+            theirs: false,
+            keys: vec![("key".to_owned(), true)],
+            same_keys: SameKeys::Exact,
+            partition: 1,
+            document: Document::Column("body".to_owned()),
+            expiring: vec!["body".to_owned()],
+            fields,
+        }
+    }
+
+    /// Finds out how to read or write a table of another program.
+    ///
+    /// # Errors
+    /// `NotSupported` with what the table lacks, and its columns.
+    pub(super) async fn theirs(
+        link: &Link,
+        (keyspace, name): (&str, &str),
+        existing: &Existing,
+        body: Body,
+        write: bool,
+    ) -> Result<Self, StoreError> {
+        let columns = columns(link, keyspace, name).await?;
+        let (place, table) = (&link.place, format!("{keyspace}.{name}"));
+        if columns.is_empty() {
+            return Err(StoreError::NotSupported(format!(
+                "{place}: there is no table `{table}` that this user can see; write it as keyspace.table"
+            )));
+        }
+        let refused = |why: &str| {
+            let names: Vec<String> =
+                columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
+            let names = names.join(", ");
+            StoreError::NotSupported(format!("{place}: {why}; `{table}` has the columns {names}; {NAME_COLUMNS}"))
+        };
+        let mut keys: Vec<&Column> =
+            columns.iter().filter(|column| matches!(&*column.kind, "partition_key" | "clustering")).collect();
+        // Partition key first, each part in its order.
+        keys.sort_by_key(|column| (column.kind != "partition_key", column.position));
+        let partition = keys.iter().filter(|column| column.kind == "partition_key").count();
+        if let Some(wanted) = &existing.key
+            && !matches!(&keys[..], [only] if only.name == *wanted)
+        {
+            return Err(refused(&format!("the column `{wanted}` alone is not its primary key")));
+        }
+        if write && keys.len() > 1 {
+            return Err(refused("a table whose primary key has several columns can only be read"));
+        }
+        let rest = || columns.iter().filter(|column| matches!(&*column.kind, "regular" | "static"));
+        let document = match &existing.body {
+            None if write => return Err(refused("no column is named for the document")),
+            None if body != Body::Json => return Err(refused("a whole row is JSON, and no column is named")),
+            None => Document::Row(columns.iter().map(|column| column.name.clone()).collect()),
+            Some(wanted) => {
+                let column = rest().find(|column| column.name == *wanted);
+                let column =
+                    column.ok_or_else(|| refused(&format!("there is no column `{wanted}` for the document")))?;
+                let fits = match &*column.cql_type {
+                    "text" | "ascii" => true,
+                    "blob" => body == Body::Bytes,
+                    _ => false,
+                };
+                if !fits {
+                    let why = format!("the column `{wanted}` is no text, or no blob for documents of bytes");
+                    return Err(refused(&why));
+                }
+                Document::Column(column.name.clone())
+            }
+        };
+        // Collections have a TTL for each element, and counters have none.
+        let expires = |column: &&Column| {
+            let frozen = column.cql_type.starts_with("frozen<") || !column.cql_type.contains('<');
+            column.kind == "regular" && column.cql_type != "counter" && frozen
+        };
+        Ok(Self {
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+            body,
+            read_only: !write,
+            theirs: true,
+            same_keys: match keys.first().map(|key| &*key.cql_type) {
+                _ if keys.len() > 1 => SameKeys::Exact,
+                Some("tinyint" | "smallint" | "int" | "bigint" | "varint") => SameKeys::Integer,
+                Some("decimal" | "double" | "float") => SameKeys::Number,
+                Some("uuid" | "timeuuid") => SameKeys::Uuid,
+                Some("timestamp") => SameKeys::Moment,
+                _ => SameKeys::Exact,
+            },
+            keys: keys.iter().map(|key| (key.name.clone(), matches!(&*key.cql_type, "text" | "ascii"))).collect(),
+            partition,
+            expiring: match &document {
+                Document::Column(name) => vec![name.clone()],
+                Document::Row(_) => rest().filter(expires).map(|column| column.name.clone()).collect(),
+            },
+            document,
+            fields: Vec::new(),
+        })
+    }
+
+    /// Its full name in CQL.
+    pub(super) fn place(&self) -> String {
+        format!("{}.{}", quoted(&self.keyspace), quoted(&self.name))
+    }
+
+    /// Whether documents are whole rows.
+    pub(super) fn is_rows(&self) -> bool {
+        matches!(self.document, Document::Row(_))
+    }
+
+    /// How many columns of an answer precede the document: the parts of its key.
+    pub(super) fn key_columns(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many columns of an answer the document takes.
+    pub(super) fn document_columns(&self) -> usize {
+        match &self.document {
+            Document::Column(_) => 1,
+            Document::Row(columns) => columns.len(),
+        }
+    }
+
+    /// The document of these columns of an answer; `None` if it is null.
+    pub(super) fn document_of<'f>(&self, cells: &[Raw<'f>]) -> Option<Cow<'f, [u8]>> {
+        let Document::Row(names) = &self.document else { return cells.first()?.0.map(Cow::Borrowed) };
+        let mut object = Vec::new();
+        for (name, cell) in names.iter().zip(cells) {
+            object.extend_from_slice(if object.is_empty() { b"{\"" } else { b",\"" });
+            json::push_escaped(name.as_bytes(), &mut object);
+            object.extend_from_slice(b"\":");
+            object.extend_from_slice(cell.0.unwrap_or(b"null"));
+        }
+        object.push(b'}');
+        Some(Cow::Owned(object))
+    }
+
+    /// In how many seconds a document expires, from its columns and their times. A row expires with the last of its
+    /// columns, if all of them do.
+    pub(super) fn expires_in(&self, cells: &[Raw<'_>], times: &[Raw<'_>]) -> Option<i32> {
+        let Document::Row(names) = &self.document else { return times.first()?.int() };
+        let mut last = None;
+        for (name, _) in names.iter().zip(cells).filter(|(_, cell)| cell.0.is_some_and(|value| value != b"null")) {
+            if self.keys.iter().any(|(key, _)| key == name) {
+                continue;
+            }
+            let time = self.expiring.iter().position(|expiring| expiring == name)?;
+            last = last.max(Some(times.get(time)?.int()?));
+        }
+        last
+    }
+
+    fn document(&self) -> Cow<'_, str> {
+        match &self.document {
+            Document::Column(column) => Cow::Owned(quoted(column)),
+            Document::Row(columns) => {
+                let columns = columns.iter().map(|column| format!("toJson({})", quoted(column)));
+                Cow::Owned(columns.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    fn by_key(&self) -> String {
+        let part = |(name, is_text): &(String, bool)| {
+            format!("{} = {}", quoted(name), if *is_text { "?" } else { "fromJson(?)" })
+        };
+        self.keys.iter().map(part).collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// The parts of a key, as statements take them.
+    ///
+    /// # Errors
+    /// *Refused* if it is not the JSON array that a key of several columns is.
+    pub(super) fn key<'a>(&self, key: &'a str) -> Result<Vec<Bound<'a>>, OpError> {
+        let values = match &self.keys[..] {
+            [(_, true)] => return Ok(vec![Bound::text(key)]),
+            [_] => vec![serde_json::from_str(key).unwrap_or_else(|_| Value::from(key))],
+            _ => serde_json::from_str::<Vec<Value>>(key).unwrap_or_default(),
+        };
+        if values.len() != self.keys.len() {
+            return Err(refused(format!("a key of this table is a JSON array of {} values", self.keys.len())));
+        }
+        // A text column takes the text, and all others take JSON.
+        let part = |(value, (_, is_text)): (Value, &(String, bool))| match value {
+            Value::String(text) if *is_text => Bound::Bytes(Cow::Owned(text.into_bytes())),
+            value => Bound::Bytes(Cow::Owned(value.to_string().into_bytes())),
+        };
+        Ok(values.into_iter().zip(&self.keys).map(part).collect())
+    }
+
+    /// The text of a key from its parts, which are texts or JSON: of one part that part, of several a JSON array.
+    pub(super) fn key_text(&self, parts: &[Raw<'_>]) -> Option<String> {
+        let read = |(part, (_, is_text)): (&Raw<'_>, &(String, bool))| {
+            let text = std::str::from_utf8(part.0?).ok()?;
+            if *is_text { Some(Value::from(text)) } else { serde_json::from_str(text).ok() }
+        };
+        let mut values: Vec<Value> = parts.iter().zip(&self.keys).map(read).collect::<Option<_>>()?;
+        let value = if values.len() == 1 { values.pop()? } else { Value::Array(values) };
+        Some(if let Value::String(text) = value { text } else { value.to_string() })
+    }
+
+    /// The columns that give the text of a key.
+    fn key_list(&self) -> String {
+        let part = |(name, is_text): &(String, bool)| match is_text {
+            true => quoted(name),
+            false => format!("toJson({})", quoted(name)),
+        };
+        self.keys.iter().map(part).collect::<Vec<_>>().join(", ")
+    }
+
+    fn token(&self) -> String {
+        let names: Vec<String> = self.keys[..self.partition].iter().map(|(name, _)| quoted(name)).collect();
+        format!("token({})", names.join(", "))
+    }
+
+    /// Rows in the order of their tokens, from one on and before another: the parts of the key, the document, and in
+    /// how many seconds its columns expire.
+    pub(super) fn select_range(&self, start: bool, end: bool) -> String {
+        let ttl: String = self.expiring.iter().map(|name| format!(", TTL({})", quoted(name))).collect();
+        let token = self.token();
+        let bounds = [(start, ">="), (end, "<")].into_iter().filter(|(bound, _)| *bound);
+        let bounds: Vec<String> = bounds.map(|(_, sign)| format!("{token} {sign} ?")).collect();
+        let bounds = if bounds.is_empty() { String::new() } else { format!(" WHERE {}", bounds.join(" AND ")) };
+        format!("SELECT {}, {}{ttl} FROM {}{bounds}", self.key_list(), self.document(), self.place())
+    }
+
+    /// The keys of the first rows from a token on.
+    pub(super) fn select_keys(&self) -> String {
+        format!("SELECT {} FROM {} WHERE {} >= ? LIMIT ?", self.key_list(), self.place(), self.token())
+    }
+
+    pub(super) fn read(&self) -> String {
+        format!("SELECT {} FROM {} WHERE {}", self.document(), self.place(), self.by_key())
+    }
+
+    /// The document and in how many seconds it expires.
+    pub(super) fn read_with_ttl(&self) -> String {
+        let document = self.document();
+        format!("SELECT {document}, TTL({document}) FROM {} WHERE {}", self.place(), self.by_key())
+    }
+
+    pub(super) fn exists(&self) -> String {
+        format!("SELECT {} FROM {} WHERE {}", quoted(&self.keys[0].0), self.place(), self.by_key())
+    }
+
+    pub(super) fn page(&self, field: &str) -> String {
+        let field = quoted(&column_of(field));
+        format!("SELECT {}, {} FROM {} WHERE {field} = ? LIMIT ?", self.key_list(), self.document(), self.place())
+    }
+
+    /// An update with a condition. Its values are an expiry if it has one, then those of
+    /// [`document_values`](Self::document_values), then the key, then the body that is expected.
+    fn update(&self, using: &str, condition: &str) -> String {
+        let fields = self.fields.iter().map(|field| format!(", {} = ?", quoted(&column_of(field))));
+        let fields: String = fields.collect();
+        format!("UPDATE {}{using} SET {} = ?{fields} WHERE {}{condition}", self.place(), self.document(), self.by_key())
+    }
+
+    fn insert(&self, condition: &str) -> String {
+        let (key, is_text) = &self.keys[0];
+        let value = if *is_text { "?" } else { "fromJson(?)" };
+        format!("INSERT INTO {} ({}, {}) VALUES (?, {value}){condition}", self.place(), self.document(), quoted(key))
+    }
+
+    pub(super) fn upsert(&self, lwt: bool) -> String {
+        match (self.theirs, lwt) {
+            (true, false) => self.insert(""),
+            (false, false) => self.update("", ""),
+            (_, true) if self.body == Body::Bytes => {
+                self.update("", &format!(" IF {} != 0x{}", self.document(), hex(NO_BODY)))
+            }
+            (_, true) => self.update("", &format!(" IF {} != {}", self.document(), literal(NO_BODY))),
+        }
+    }
+
+    /// Stores a document if there is none.
+    pub(super) fn insert_new(&self) -> String {
+        match self.theirs {
+            true => self.insert(" IF NOT EXISTS"),
+            false => self.update("", &format!(" IF {} = null", self.document())),
+        }
+    }
+
+    pub(super) fn replace(&self) -> String {
+        self.update("", " IF EXISTS")
+    }
+
+    pub(super) fn swap(&self, expires: bool) -> String {
+        self.update(if expires { " USING TTL ?" } else { "" }, &format!(" IF {} = ?", self.document()))
+    }
+
+    pub(super) fn delete(&self) -> String {
+        format!("DELETE FROM {} WHERE {} IF EXISTS", self.place(), self.by_key())
+    }
+
+    /// The values of a document and its indexed fields. A field that the document lacks removes what was there, with a
+    /// tombstone, unless nothing was there.
+    pub(super) fn document_values<'a>(&self, body: &'a [u8], new: bool) -> Vec<Bound<'a>> {
+        let mut values = vec![Bound::bytes(body)];
+        values.extend(self.fields.iter().map(|field| match json::member(body, field).and_then(term) {
+            Some(term) => Bound::Bytes(Cow::Owned(term)),
+            None if new => Bound::Unset,
+            None => Bound::Null,
+        }));
+        values
+    }
+}
+
+/// The value of an indexed field as its column has it: JSON in one form, so that the same value is the same text.
+/// `None` for what no page can ask for.
+pub(super) fn term(value: &[u8]) -> Option<Vec<u8>> {
+    let value: Value = serde_json::from_slice(value).ok()?;
+    if !(value.is_string() || value.is_number() || value.is_boolean()) {
+        return None;
+    }
+    let text = value.to_string();
+    Some(if text.len() > LONGEST_TERM { format!("#{:032x}", xxh3_128(text.as_bytes())) } else { text }.into_bytes())
+}
+
+/// The column of an indexed field.
+pub(super) fn column_of(field: &str) -> String {
+    format!("{FIELD}{field}")
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The columns of a table.
+pub(super) async fn columns(link: &Link, keyspace: &str, table: &str) -> Result<Vec<Column>, StoreError> {
+    let query = format!(
+        "SELECT column_name, type, kind, position FROM system_schema.columns \
+         WHERE keyspace_name = {} AND table_name = {}",
+        literal(keyspace),
+        literal(table)
+    );
+    let rows = link.rows(&format!("read the columns of `{keyspace}.{table}`"), query).await?;
+    let column = |row: &Cells| Column {
+        name: row.text(0).to_owned(),
+        cql_type: row.text(1).to_owned(),
+        kind: row.text(2).to_owned(),
+        position: row.number(3).unwrap_or_default() as i32,
+    };
+    Ok(rows.iter().map(column).collect())
+}
+
+/// The indexed fields of a table of ours.
+pub(super) async fn fields(link: &Link, keyspace: &str, table: &str) -> Result<Vec<String>, StoreError> {
+    let columns = columns(link, keyspace, table).await?;
+    Ok(columns.iter().filter_map(|column| column.name.strip_prefix(FIELD)).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(fields: &[&str], body: Body) -> Table {
+        Table::ours("k", "T", body, false, fields.iter().map(|field| (*field).to_owned()).collect())
+    }
+
+    #[test]
+    fn statements_name_every_indexed_field() {
+        let table = ours(&["user"], Body::Json);
+        assert_eq!(
+            table.swap(true),
+            "UPDATE \"k\".\"T\" USING TTL ? SET \"body\" = ?, \"field_user\" = ? WHERE \"key\" = ? IF \"body\" = ?"
+        );
+        assert_eq!(
+            table.insert_new(),
+            "UPDATE \"k\".\"T\" SET \"body\" = ?, \"field_user\" = ? WHERE \"key\" = ? IF \"body\" = null"
+        );
+        let values = |body: &'static [u8], new| format!("{:?}", &table.document_values(body, new)[1..]);
+        assert_eq!(values(br#"{"user":null}"#, true), "[Unset]");
+        assert_eq!(values(br#"{"user":[1]}"#, false), "[Null]");
+        assert!(ours(&[], Body::Bytes).upsert(true).ends_with(&format!("IF \"body\" != 0x{}", hex(NO_BODY))));
+    }
+
+    #[test]
+    fn one_value_is_one_term() {
+        assert_eq!(term(br#""a\u0062""#), term(br#""ab""#));
+        assert_eq!(term(b" 7 ").as_deref(), Some(&b"7"[..]));
+        assert_ne!(term(b"\"7\""), term(b"7"));
+        assert!(term(b"null").is_none() && term(b"{}").is_none());
+        let long = format!("\"{}\"", "x".repeat(20_000));
+        assert_eq!(term(long.as_bytes()).unwrap().len(), 33);
+    }
+
+    #[test]
+    fn keys_of_other_types_and_of_several_columns_are_json() {
+        let mut table = ours(&[], Body::Json);
+        assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
+        table.keys = vec![("id".into(), false)];
+        assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
+        assert_eq!(table.key_text(&[Raw(Some(b"\"a-b\""))]).unwrap(), "a-b");
+        assert!(table.read().ends_with("WHERE \"id\" = fromJson(?)"));
+        table.keys = vec![("a".into(), true), ("b".into(), false)];
+        assert_eq!(table.key_text(&[Raw(Some(b"x")), Raw(Some(b"5"))]).unwrap(), r#"["x",5]"#);
+        assert_eq!(table.key(r#"["x",5]"#).unwrap().len(), 2);
+        assert!(table.key("x").is_err());
+    }
+}
