@@ -91,6 +91,13 @@ fn ferretdb_postgres() {
     conforms_but(&*open(&format!("{}/conformance", server.url)), &[&FERRETDB[..], &[long]].concat());
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn mariadb() {
+    let server = Server::start("mariadb");
+    conforms(&*open(&server.url));
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres() {

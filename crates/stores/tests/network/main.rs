@@ -22,6 +22,8 @@ mod couchdb;
 mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]
