@@ -184,8 +184,9 @@ mod tests {
 
     #[test]
     fn the_name_of_an_index_is_read_from_its_statement() {
-        use Language::{Couchbase, Postgres, Sqlite};
+        use Language::{Couchbase, Mysql, Postgres, Sqlite};
         for (language, sql, name) in [
+            (Mysql, "create index `by``city` on {collection} (body(20)) # ;", "by`city"),
             (Postgres, "create index By_City on {collection} ((doc->>'city'))", "by_city"),
             (Postgres, "CREATE INDEX \"By \"\"City\" ON ONLY {collection} (key); -- ;", "By \"City"),
             (Postgres, "/* a; */ create\nindex x on {collection} using gin (doc jsonb_path_ops) where key <> ';'", "x"),

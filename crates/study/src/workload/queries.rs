@@ -492,8 +492,8 @@ mod tests {
 
     #[test]
     fn parameters_are_found_outside_of_strings_names_and_comments() {
-        use Language::{Couchbase, Postgres, Ravendb, Sqlite};
-        for language in [Postgres, Sqlite, Couchbase] {
+        use Language::{Couchbase, Mysql, Postgres, Ravendb, Sqlite};
+        for language in [Postgres, Sqlite, Couchbase, Mysql] {
             let text = "select '$a ''$b', \"$c\" -- $d\n from t /* $e */ where x = $x and y=$y_2 or z = $x";
             assert_eq!(params(language, text), ["x", "y_2", "x"], "{language}");
         }
@@ -503,6 +503,8 @@ mod tests {
         assert_eq!(params(Sqlite, "select doc ->> '$.city' from t where k = $k"), ["k"]);
         assert_eq!(params(Ravendb, "from docs where a = 'it\\'s $a' and b = $b // $c"), ["b"]);
         assert_eq!(params(Couchbase, "SELECT `$a` FROM t WHERE b = \"\\\"$c\" AND d = $d"), ["d"]);
+        assert_eq!(params(Mysql, "select `$a`, 'it\\'s $b', 1--$c # $d\n , $e"), ["c", "e"]);
+        assert!(Mysql.parts("select /*! $a */ 1").is_err() && Mysql.parts("select /*M!100 1 */ 1").is_err());
         assert_eq!(params(Postgres, "select 'ключ $a', $б, $b"), ["b"]);
     }
 
