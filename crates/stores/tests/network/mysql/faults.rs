@@ -63,7 +63,7 @@ fn a_killed_server_leaves_unknown_outcomes_and_the_session_goes_on() {
     let mut driven = Driven::open_with(&*store, &four).unwrap();
     driven.call(Op::Upsert { key: "kept", body: b"1" }).unwrap();
     // Lock the table, so that all operations are in flight when the server dies.
-    let mut locked = client(&server).arg("-eLOCK TABLES documents WRITE; SELECT SLEEP(600)").spawn().unwrap();
+    let mut locked = client(&server).args(["-e", "LOCK TABLES documents WRITE; SELECT SLEEP(600)"]).spawn().unwrap();
     while sql(&server, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE state = 'User sleep'") == "0" {}
     let mut items = BatchBuf::new();
     items.push("bulk", b"1");
@@ -100,7 +100,7 @@ fn an_abandoned_operation_gives_its_connection_up() {
     let one = SessionOptions { in_flight: 1, ..options(Durability::FSYNC) };
     let mut driven = Driven::open_with(&*store, &one).unwrap();
     driven.call(Op::Upsert { key: "a", body: b"1" }).unwrap();
-    let mut locked = client(&server).arg("-eLOCK TABLES documents WRITE; SELECT SLEEP(600)").spawn().unwrap();
+    let mut locked = client(&server).args(["-e", "LOCK TABLES documents WRITE; SELECT SLEEP(600)"]).spawn().unwrap();
     while sql(&server, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE state = 'User sleep'") == "0" {}
     let token = driven.submit(Op::Read { key: "a" });
     driven.wait(Duration::from_millis(200), |answers| answers > 0);
