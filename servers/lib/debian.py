@@ -17,12 +17,15 @@ from .fault import Fault
 
 # The package of each shared library, for machines that lack it.
 LIBRARIES = {
+    "libaio.so.1": "libaio1",
     "libatomic.so.1": "libatomic1",
     "libaudit.so.1": "libaudit1",
+    "libbsd.so.0": "libbsd0",
     "libcap-ng.so.0": "libcap-ng0",
     "libcap.so.2": "libcap2",
     "libcom_err.so.2": "libcom-err2",
     "libcrypto.so.3": "libssl3",
+    "libedit.so.2": "libedit2",
     "libevent-2.1.so.7": "libevent-2.1-7",
     "libffi.so.8": "libffi8",
     "libgcrypt.so.20": "libgcrypt20",
@@ -47,6 +50,7 @@ LIBRARIES = {
     "liblz4.so.1": "liblz4-1",
     "liblzf.so.1": "liblzf1",
     "liblzma.so.5": "liblzma5",
+    "libmd.so.0": "libmd0",
     "libmemcached.so.11": "libmemcached11",
     "libnettle.so.8": "libnettle8",
     "libp11-kit.so.0": "libp11-kit0",
@@ -58,6 +62,7 @@ LIBRARIES = {
     "libsystemd.so.0": "libsystemd0",
     "libtasn1.so.6": "libtasn1-6",
     "libunistring.so.2": "libunistring2",
+    "liburing.so.2": "liburing2",
     "libwrap.so.0": "libwrap0",
     "libxml2.so.2": "libxml2",
     "libxslt.so.1": "libxslt1.1",

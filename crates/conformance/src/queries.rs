@@ -30,6 +30,10 @@ fn of_user(language: Language) -> String {
         Language::Sqlite => "select json(body) from {collection} -- by $user\n\
              where body->>'$.user' = $user and body->>'$.n' >= $n order by body->>'$.n';"
             .into(),
+        Language::Mysql => "select body from {collection} -- by $user\n\
+             where json_value(body, '$.user') = $user and json_value(body, '$.n') + 0 >= $n \
+             order by json_value(body, '$.n') + 0;"
+            .into(),
         Language::Couchbase => {
             "SELECT RAW d FROM {collection} AS d WHERE d.`user` = $user AND d.n >= $n ORDER BY d.n".into()
         }
@@ -58,7 +62,9 @@ fn of_user(language: Language) -> String {
 /// A query that the store cannot understand.
 fn broken(language: Language) -> String {
     match language {
-        Language::Postgres | Language::Sqlite | Language::Couchbase => "select nothing from {collection} where".into(),
+        Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql => {
+            "select nothing from {collection} where".into()
+        }
         Language::Ravendb => "from {collection} where and".into(),
         Language::Couchdb => json!({ "find": { "selector": { "n": { "$no-such": 1 } } } }).to_string(),
         Language::Mongodb => json!({ "aggregate": [{ "$noSuchStage": {} }] }).to_string(),
@@ -79,6 +85,13 @@ fn that_write(language: Language) -> Vec<String> {
             "delete from {collection} returning key".into(),
             "delete from {collection}".into(),
             "select 1; delete from {collection}".into(),
+        ],
+        Language::Mysql => vec![
+            "delete from {collection}".into(),
+            "drop table {collection}".into(),
+            "select 1; delete from {collection}".into(),
+            "/*! delete from {collection} */ select 1".into(),
+            "select body from {collection} into outfile 'x'".into(),
         ],
         Language::Couchbase => vec!["DELETE FROM {collection} RETURNING 1".into()],
         Language::Ravendb => vec!["from {collection} update { this.n = 0 }".into()],
@@ -107,6 +120,7 @@ fn index_of_user(language: Language) -> Result<String, Stop> {
             "create index own_by_user on {collection} ((doc->>'user'), ((doc->>'n')::int)) -- ;".into()
         }
         Language::Sqlite => "create index own_by_user on {collection} (body->>'$.user', body->>'$.n');".into(),
+        Language::Mysql => "create index own_by_user on {collection} (body(20)); # over the beginning".into(),
         Language::Couchbase => "CREATE INDEX `own_by_user` ON {collection} (`user`,`n`)".into(),
         Language::Ravendb => "from d in {collection} select new { d.user, d.n }".into(),
         Language::Couchdb => json!({ "fields": ["user", "n"] }).to_string(),
@@ -118,7 +132,7 @@ fn index_of_user(language: Language) -> Result<String, Stop> {
 /// Texts that are not those of an index.
 fn no_indexes(language: Language) -> Vec<String> {
     let all: &[&str] = match language {
-        Language::Postgres | Language::Sqlite | Language::Couchbase => &[
+        Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql => &[
             "drop index own_by_user",
             "delete from {collection}",
             "create index own_by_user on {collection} (1 +",

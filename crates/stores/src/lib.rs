@@ -34,6 +34,8 @@ mod http;
 mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "stream")]
 #[cfg_attr(not(feature = "net"), allow(unused_macros, reason = "a hosted store uses only a small part of it"))]
 mod net;

@@ -49,6 +49,8 @@ static SCHEMES: &[Scheme] = &[
     crate::couchdb::SCHEME,
     #[cfg(feature = "postgres")]
     crate::postgres::SCHEME,
+    #[cfg(feature = "mysql")]
+    crate::mysql::SCHEME,
     #[cfg(feature = "redis")]
     crate::redis::SCHEME,
     #[cfg(feature = "memcached")]
@@ -304,6 +306,8 @@ fn make(
         "couchdb" => Ok(Arc::new(crate::couchdb::CouchStore::new(url, options)?)),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(crate::postgres::PostgresStore::new(url, typed, options)?)),
+        #[cfg(feature = "mysql")]
+        "mysql" => Ok(Arc::new(crate::mysql::MysqlStore::new(url, typed, options)?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(crate::redis::RedisStore::new(url, options)?)),
         #[cfg(feature = "memcached")]

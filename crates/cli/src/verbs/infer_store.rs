@@ -196,5 +196,6 @@ fn index_texts(name: &str, path: &[String], is_text: bool) -> QueryTexts {
         (Language::Ravendb, json!(false)),
         (Language::Couchbase, json!(false)),
         (Language::Redis, json!(false)),
+        (Language::Mysql, json!(false)),
     ])
 }

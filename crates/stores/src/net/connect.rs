@@ -60,7 +60,8 @@ pub(crate) async fn encrypt(tcp: TcpStream, host: &Host, tls: &Tls) -> Result<St
     Ok(Stream::Tls(Box::new(stream)))
 }
 
-fn not_reached(host: &Host, error: &io::Error) -> StoreError {
+/// The error of a connection that was not made.
+pub(crate) fn not_reached(host: &Host, error: &io::Error) -> StoreError {
     let remedy = match error.kind() {
         // EMFILE and ENFILE: the host has nothing to do with it.
         _ if matches!(error.raw_os_error(), Some(24 | 23)) => {
@@ -75,7 +76,8 @@ fn not_reached(host: &Host, error: &io::Error) -> StoreError {
     StoreError::Unreachable(format!("cannot reach {host}: {error}; {remedy}"))
 }
 
-fn not_trusted(host: &Host, error: &io::Error) -> StoreError {
+/// The error of TLS that was refused.
+pub(crate) fn not_trusted(host: &Host, error: &io::Error) -> StoreError {
     let text = error.to_string();
     let remedy = if text.contains("NotValidForName") || text.contains("not valid for name") {
         "its certificate is for another name; use that name as the host, or set tls_name="

@@ -119,6 +119,12 @@ fn real(name: &'static str, arguments: &[&str]) {
 }
 
 #[test]
+#[cfg(feature = "mysql")]
+fn to_mariadb() {
+    real("mariadb", &[]);
+}
+
+#[test]
 #[cfg(feature = "postgres")]
 fn to_postgres() {
     real("postgres", &[]);

@@ -141,6 +141,13 @@ fn opensearch() {
     conforms_but(&*open(&format!("{}?prefix=other-&refresh=true&shards=3&replicas=0", server.url)), &but);
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn mariadb() {
+    let server = Server::start("mariadb");
+    conforms(&*open(&server.url));
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres() {

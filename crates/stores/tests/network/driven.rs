@@ -197,6 +197,7 @@ fn a_server_that_never_answers_is_given_up_at_the_users_timeout() {
         format!("memcached://127.0.0.1:{port}"),
         format!("cassandra://127.0.0.1:{port}"),
         format!("postgres://me@127.0.0.1:{port}/d"),
+        format!("mysql://me@127.0.0.1:{port}/d"),
         format!("mongodb://127.0.0.1:{port}/d"),
         format!("couchdb://127.0.0.1:{port}"),
         format!("ravendb://127.0.0.1:{port}/d"),

@@ -30,6 +30,8 @@ mod memcached;
 mod mongodb;
 #[cfg(feature = "opensearch")]
 mod opensearch;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]

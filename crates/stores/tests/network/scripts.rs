@@ -79,6 +79,7 @@ macro_rules! servers {
 servers! {
     postgres: "postgres" with ["server"];
     postgres_standby: "postgres-standby" with ["server", "replica"];
+    mariadb: "mariadb" with ["server"];
     redis: "redis" with ["server"];
     redis_replica: "redis-replica" with ["server", "replica"];
     redis_cluster: "redis-cluster" with ["server", "node-2", "node-3"];

@@ -234,6 +234,7 @@ together!("memcached", memcached, Server::start("memcached"), url, 50);
 together!("redis", redis, Server::start("redis"), url, 50);
 together!("redis", redis_cluster, Server::start("redis-cluster"), url, 10);
 together!("mongodb", mongodb, Server::start("nx-27017"), |s: &Server| format!("{}/together", s.url), 10);
+together!("mysql", mysql, Server::start("mariadb"), url, 10);
 together!("postgres", postgres, Server::start("postgres"), url, 20);
 together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
 together!("dynamodb", dynalite, Server::start("dynalite"), url, 5);

@@ -64,7 +64,7 @@ fn problem(language: Language, text: &Value) -> Option<String> {
         (_, Value::Bool(false)) => None,
         (Language::Redis, _) => Some("Redis has no indexes over fields of documents; write redis = false".into()),
         (_, Value::String(sql)) if language.is_sql() => index_name(language, sql).err(),
-        (Language::Postgres | Language::Sqlite | Language::Couchbase, _) => {
+        (Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql, _) => {
             wrong("a statement, such as \"create index NAME on {collection} (…)\"")
         }
         (Language::Ravendb, Value::String(map)) if map.contains(COLLECTION) => None,
@@ -155,7 +155,10 @@ fn plain_name(language: Language, name: &str) -> Option<String> {
 }
 
 /// The words, names and signs of a statement, without comments.
-fn tokens(language: Language, text: &str) -> Result<Vec<&str>, String> {
+///
+/// # Errors
+/// A quote or a comment that does not end.
+pub fn tokens(language: Language, text: &str) -> Result<Vec<&str>, String> {
     let (mut all, mut at) = (Vec::new(), 0);
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -165,7 +168,8 @@ fn tokens(language: Language, text: &str) -> Result<Vec<&str>, String> {
             None if rest.starts_with(COLLECTION) => at + COLLECTION.len(),
             None => at + word.max(first.len_utf8()),
         };
-        if !first.is_whitespace() && !rest.starts_with("--") && !rest.starts_with("/*") {
+        let is_comment = end > at + 1 && ["--", "/*", "#"].iter().any(|mark| rest.starts_with(mark));
+        if !first.is_whitespace() && !is_comment {
             all.push(&text[at..end]);
         }
         at = end;
@@ -180,8 +184,9 @@ mod tests {
 
     #[test]
     fn the_name_of_an_index_is_read_from_its_statement() {
-        use Language::{Couchbase, Postgres, Sqlite};
+        use Language::{Couchbase, Mysql, Postgres, Sqlite};
         for (language, sql, name) in [
+            (Mysql, "create index `by``city` on {collection} (body(20)) # ;", "by`city"),
             (Postgres, "create index By_City on {collection} ((doc->>'city'))", "by_city"),
             (Postgres, "CREATE INDEX \"By \"\"City\" ON ONLY {collection} (key); -- ;", "By \"City"),
             (Postgres, "/* a; */ create\nindex x on {collection} using gin (doc jsonb_path_ops) where key <> ';'", "x"),

@@ -37,7 +37,7 @@ pub use factors::{
 pub use faults::{ClientsReach, Condition, Fault, FaultKind, Lost, RandomFaults};
 pub use fields::{Field, IdKind, TimeForm, Vary};
 pub use hosts::{at_host, leaves_host_open};
-pub use indexes::index_name;
+pub use indexes::{index_name, tokens};
 pub use kinds::PhaseKind;
 pub use limits::{Limit, LimitOn, LimitPath, Percent, RateSearch};
 pub use load::{Override, automatic_workers};

@@ -26,11 +26,12 @@ pub enum Language {
     Couchdb,
     Mongodb,
     Redis,
+    Mysql,
 }
 
 names! { Language:
     Postgres "postgres", Sqlite "sqlite", Couchbase "couchbase", Ravendb "ravendb", Couchdb "couchdb",
-    Mongodb "mongodb", Redis "redis",
+    Mongodb "mongodb", Redis "redis", Mysql "mysql",
 }
 
 /// What stands for the store's own name of the collection in the text of a query.
@@ -164,7 +165,7 @@ fn name_at(text: &str) -> &str {
 impl Language {
     /// Whether indexes are `CREATE INDEX` statements.
     pub(super) fn is_sql(self) -> bool {
-        matches!(self, Self::Postgres | Self::Sqlite | Self::Couchbase)
+        matches!(self, Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Mysql)
     }
 
     /// Splits a text at its parameters (`$city`). A `$` in a string, a quoted name or a comment begins no parameter.
@@ -212,12 +213,19 @@ impl Language {
         let bytes = text.as_bytes();
         let line = || Ok(Some(rest.find('\n').map_or(text.len(), |end| at + end)));
         match bytes[at] {
+            // MySQL's needs a space.
+            b'-' if self == Self::Mysql && bytes.get(at + 2).is_some_and(|next| *next > b' ') => Ok(None),
             b'-' if rest.starts_with("--") && self != Self::Ravendb => line(),
+            b'#' if self == Self::Mysql => line(),
+            // The server executes what is in it.
+            b'/' if self == Self::Mysql && (rest.starts_with("/*!") || rest.starts_with("/*M!")) => {
+                Err("an executable comment may do anything; remove `/*!`".into())
+            }
             b'/' if rest.starts_with("//") && self == Self::Ravendb => line(),
             b'/' if rest.starts_with("/*") => self.comment(rest).map(|length| Some(at + length)),
             quote @ (b'\'' | b'"') => {
                 let escape = match self {
-                    Self::Ravendb | Self::Couchbase => true,
+                    Self::Ravendb | Self::Couchbase | Self::Mysql => true,
                     // E'…' in PostgreSQL.
                     _ => {
                         let e = at > 0 && matches!(bytes[at - 1], b'e' | b'E');
@@ -226,7 +234,7 @@ impl Language {
                 };
                 quoted(rest, quote, escape).map(|length| Some(at + length))
             }
-            b'`' if matches!(self, Self::Sqlite | Self::Couchbase) => {
+            b'`' if matches!(self, Self::Sqlite | Self::Couchbase | Self::Mysql) => {
                 quoted(rest, b'`', false).map(|length| Some(at + length))
             }
             b'[' if self == Self::Sqlite => quoted(rest, b']', false).map(|length| Some(at + length)),
@@ -294,7 +302,7 @@ impl Language {
                 })),
                 Err(error) => return Some(error),
             },
-            (Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb, _) => {
+            (Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb | Self::Mysql, _) => {
                 return wrong("a text, such as \"select … where city = $city\"");
             }
         }
@@ -484,8 +492,8 @@ mod tests {
 
     #[test]
     fn parameters_are_found_outside_of_strings_names_and_comments() {
-        use Language::{Couchbase, Postgres, Ravendb, Sqlite};
-        for language in [Postgres, Sqlite, Couchbase] {
+        use Language::{Couchbase, Mysql, Postgres, Ravendb, Sqlite};
+        for language in [Postgres, Sqlite, Couchbase, Mysql] {
             let text = "select '$a ''$b', \"$c\" -- $d\n from t /* $e */ where x = $x and y=$y_2 or z = $x";
             assert_eq!(params(language, text), ["x", "y_2", "x"], "{language}");
         }
@@ -495,6 +503,8 @@ mod tests {
         assert_eq!(params(Sqlite, "select doc ->> '$.city' from t where k = $k"), ["k"]);
         assert_eq!(params(Ravendb, "from docs where a = 'it\\'s $a' and b = $b // $c"), ["b"]);
         assert_eq!(params(Couchbase, "SELECT `$a` FROM t WHERE b = \"\\\"$c\" AND d = $d"), ["d"]);
+        assert_eq!(params(Mysql, "select `$a`, 'it\\'s $b', 1--$c # $d\n , $e"), ["c", "e"]);
+        assert!(Mysql.parts("select /*! $a */ 1").is_err() && Mysql.parts("select /*M!100 1 */ 1").is_err());
         assert_eq!(params(Postgres, "select 'ключ $a', $б, $b"), ["b"]);
     }
 

@@ -1,0 +1,286 @@
+//! Storebench never changes data that it does not own, and reads tables of others.
+
+use storebench_engine::store::{
+    AnyStore, BatchBuf, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Namespace, Op,
+    Prepare, RowPage, Rows, SameKeys, StoreError, Uses,
+};
+use storebench_study::workload::Body;
+
+use super::sql;
+use crate::driven::{Driven, layout};
+use crate::server::Server;
+
+const ALL: CollectionId = CollectionId(0);
+
+/// An existing table with a thousand books.
+const BOOKS: &str = "CREATE TABLE books (id INT PRIMARY KEY, title TEXT NOT NULL, body JSON NOT NULL) COMMENT 'theirs'; \
+    INSERT INTO books SELECT seq, CONCAT('title ', seq), JSON_OBJECT('user', CONCAT('u', seq % 10), 'n', seq) \
+    FROM seq_1_to_1000; CREATE VIEW titles AS SELECT title FROM books";
+
+/// Everything that Storebench does not own.
+fn theirs(server: &Server) -> String {
+    sql(
+        server,
+        "CHECKSUM TABLE books; SHOW CREATE TABLE books; SHOW DATABASES; SHOW FULL TABLES; \
+         SELECT * FROM books ORDER BY id; SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = 'books'",
+    )
+}
+
+#[test]
+fn a_database_of_others_is_refused_and_untouched() {
+    let server = Server::start("mariadb");
+    sql(&server, BOOKS);
+    let before = theirs(&server);
+    let store = storebench_stores::open(&server.url).unwrap();
+    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("foreign data was taken for ours") };
+    assert!(what.contains("books") && what.contains("storebench"), "{what}");
+    for how in [Prepare::Fresh, Prepare::Keep, Prepare::Discard] {
+        let error = store.prepare(&layout(), how).unwrap_err();
+        assert!(matches!(error, StoreError::NotOurs(_)) && error.to_string().contains("--into-existing"), "{error:?}");
+    }
+    assert!(store.prepare(&layout(), Prepare::ReadOnly).is_err());
+    store.remove().unwrap();
+    assert_eq!(theirs(&server), before);
+    // Beside theirs, only ours comes and goes.
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    driven.call(Op::Upsert { key: "u1", body: b"{}" }).unwrap();
+    assert!(matches!(store.prepare(&layout(), Prepare::Fresh), Err(StoreError::NotOurs(_))));
+    // A copy of our table has our comment, and is theirs. So is a table of ours that was renamed.
+    sql(&server, "CREATE TABLE mine LIKE documents; INSERT INTO mine (`key`, body) SELECT `key`, body FROM documents");
+    store.remove().unwrap();
+    assert_eq!(sql(&server, "SELECT body FROM mine; DROP TABLE mine"), "{}");
+    assert_eq!(theirs(&server), before);
+    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
+    sql(&server, "RENAME TABLE documents TO kept");
+    store.remove().unwrap();
+    assert_eq!(sql(&server, "SELECT COUNT(*) FROM kept; DROP TABLE kept"), "0");
+    let mut named = layout();
+    named.collections[0].name = "books".into();
+    let error = store.prepare(&named, Prepare::IntoExisting).unwrap_err();
+    assert!(matches!(error, StoreError::NotOurs(_)) && error.to_string().contains("books"), "{error}");
+    assert_eq!(theirs(&server), before);
+}
+
+fn existing(name: &str, key: Option<&str>, body: Option<&str>, kind: Body) -> Layout {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let existing = Some(Existing { name: name.into(), key: owned(key), body: owned(body) });
+    let (name, indexes) = ("theirs".to_owned(), Vec::new());
+    Layout { collections: vec![CollectionLayout { name, body: kind, indexes, existing, uses: Uses::ALL }] }
+}
+
+fn read(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut stream = store.rows(Rows::Range { collection: ALL, start, end }).await.unwrap();
+        let (mut page, mut keys) = (RowPage::default(), Vec::new());
+        while stream.next(&mut page).await.unwrap() {
+            assert!(page.bad.is_empty(), "{:?}", page.bad);
+            keys.extend(page.rows.as_batch().iter().map(|(key, _)| key.to_owned()));
+        }
+        keys
+    })
+}
+
+#[test]
+fn their_documents_are_read_and_sampled_and_nothing_changes() {
+    let server = Server::start("mariadb");
+    sql(&server, BOOKS);
+    let before = theirs(&server);
+    for (name, body, document) in [
+        ("storebench.books", Some("body"), r#"{"user": "u7", "n": 7}"#),
+        ("books", None, r#"{"id":7,"title":"title 7","body":{"user": "u7", "n": 7}}"#),
+    ] {
+        let store = storebench_stores::open(&server.url).unwrap();
+        let layout = existing(name, None, body, Body::Json);
+        assert!(store.prepare(&layout, Prepare::Keep).is_err(), "an existing table is read-only");
+        store.prepare(&layout, Prepare::ReadOnly).unwrap();
+        assert_eq!(store.same_keys(ALL), SameKeys::Integer);
+        let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+        let text = driven.call(Op::Read { key: "7" }).unwrap();
+        assert_eq!(
+            text.as_reply().body,
+            Some(document.as_bytes()),
+            "{}",
+            String::from_utf8_lossy(text.as_reply().body.unwrap())
+        );
+        assert_eq!(driven.call(Op::Read { key: "1001" }).unwrap_err().kind, ErrorKind::NotFound);
+        let sampled = store.sample_keys(ALL, 100, 435).unwrap();
+        assert_eq!(sampled, store.sample_keys(ALL, 100, 435).unwrap());
+        assert_ne!(sampled, store.sample_keys(ALL, 100, 436).unwrap());
+        assert_eq!(sampled.len(), 100);
+        let (field, value) = if body.is_some() { ("user", r#""u3""#) } else { ("title", r#""title 3""#) };
+        let page = driven.call(Op::Page { field, value, limit: 1 }).unwrap();
+        let first = page.as_reply().rows.unwrap().get(0).unwrap().0.to_owned();
+        assert_eq!(first, if body.is_some() { "103" } else { "3" }, "in the order of texts");
+        let prefix = driven.call(Op::Prefix { prefix: "99", limit: 4 }).unwrap();
+        let keys: Vec<_> = prefix.as_reply().rows.unwrap().iter().map(|(key, _)| key.to_owned()).collect();
+        assert_eq!(keys, ["99", "990", "991", "992"]);
+        let mut asked = BatchBuf::new();
+        ["7", "007", "x"].iter().for_each(|key| asked.push(key, b""));
+        let bulk = driven.call(Op::BulkRead { keys: asked.as_batch() });
+        assert_eq!(bulk.unwrap().as_reply().documents, 2, "by the requested texts");
+        for op in [Op::Upsert { key: "7", body: b"{}" }, Op::Delete { key: "7" }] {
+            assert_eq!(driven.call(op).unwrap_err().kind, ErrorKind::Refused);
+        }
+        store.remove().unwrap();
+        store.close().unwrap();
+    }
+    assert_eq!(theirs(&server), before);
+    let store = storebench_stores::open(&server.url).unwrap();
+    sql(&server, "CREATE TABLE plain (k VARCHAR(20) COLLATE utf8mb4_bin PRIMARY KEY, d JSON)");
+    assert_eq!(store.plain_columns("plain").unwrap(), Some(("k".into(), "d".into())));
+    assert_eq!(store.plain_columns("books").unwrap(), None);
+}
+
+#[test]
+fn keys_of_every_type_are_cut_and_read_in_their_own_order() {
+    let server = Server::start("mariadb");
+    for (sql_type, key) in [
+        ("BIGINT", "CAST(seq AS SIGNED) * 7919 - 4000000"),
+        ("BIGINT UNSIGNED", "seq + 18446744073709550000"),
+        ("INT(6) ZEROFILL", "seq"),
+        ("DECIMAL(30,2)", "seq * 1.5 + 12345678901234567890"),
+        ("VARCHAR(40) COLLATE utf8mb4_general_ci", "CONCAT(IF(seq % 2, 'Straße ', 'strasse-'), seq)"),
+        ("VARCHAR(40) COLLATE utf8mb4_bin", "CONCAT('it''s \\\\ ', seq)"),
+        ("CHAR(12) CHARACTER SET latin1", "CONCAT('ké', seq)"),
+        ("VARBINARY(40)", "MD5(seq)"),
+        ("UUID", "CONCAT(LEFT(MD5(seq), 12), '4', SUBSTR(MD5(seq), 14, 3), '8', SUBSTR(MD5(seq), 18))"),
+        ("DATETIME(6)", "'2026-03-29' + INTERVAL seq * 450 SECOND"),
+        ("DATE", "'2026-03-29' + INTERVAL seq DAY"),
+    ] {
+        sql(
+            &server,
+            &format!(
+                "SET sql_mode = 'STRICT_ALL_TABLES'; CREATE OR REPLACE TABLE t (id {sql_type} PRIMARY KEY, doc JSON); \
+                 INSERT INTO t SELECT {key}, JSON_OBJECT('n', seq) FROM seq_1_to_1200; ANALYZE TABLE t"
+            ),
+        );
+        let store = storebench_stores::open(&server.url).unwrap();
+        store.prepare(&existing("t", None, Some("doc"), Body::Json), Prepare::ReadOnly).unwrap();
+        let cuts = store.cuts(ALL, 6).unwrap();
+        assert_eq!(cuts.len(), 5, "{sql_type}");
+        let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+        for cut in &cuts {
+            driven.call(Op::Read { key: cut }).unwrap_or_else(|error| panic!("{sql_type} `{cut}`: {error}"));
+        }
+        let mut all = Vec::new();
+        for range in 0..=cuts.len() {
+            let start = range.checked_sub(1).map(|at| cuts[at].as_str());
+            let keys = read(&*store, start, cuts.get(range).map(String::as_str));
+            assert!(keys.len() > 5, "{sql_type}: {} from {start:?}", keys.len());
+            all.extend(keys);
+        }
+        let id = if sql_type.contains("ZEROFILL") { "id + 0" } else { "id" };
+        let expected = sql(&server, &format!("SELECT {id} FROM t ORDER BY t.id"));
+        let differs = all.iter().zip(expected.lines()).find(|(read, there)| read != there);
+        assert_eq!((all.len(), differs), (1_200, None), "{sql_type}");
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn whole_rows_keep_their_values_exactly() {
+    let server = Server::start("mariadb");
+    sql(
+        &server,
+        "SET sql_mode = ''; CREATE TABLE t (id INT PRIMARY KEY, a DECIMAL(40,3), b BIGINT UNSIGNED, c DOUBLE, d FLOAT, \
+         e BIT(9), f BLOB, g DATE, h DATETIME(3), i TIMESTAMP NULL, j TIME, k YEAR, l ENUM('x','y\"'), m SET('p','q'), \
+         n TEXT CHARACTER SET latin1, o INT(5) ZEROFILL, p JSON, q BOOL, `r \"` INT); \
+         SET time_zone = '+00:00'; INSERT INTO t VALUES (1, 12345678901234567890123.450, 18446744073709551615, 1e-7, 0.1, \
+         b'100000001', x'00ff0a', '0000-00-00', '2024-02-30 12:00:00.5', '2024-01-02 03:04:05', '-12:30:00', 2024, 'y\"', \
+         'p,q', 'é\"\\\\', 42, '{\"x\": [1,2.0]}', TRUE, NULL)",
+    );
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&existing("t", None, None, Body::Json), Prepare::ReadOnly).unwrap();
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    let reply = driven.call(Op::Read { key: "1" }).unwrap();
+    let text = String::from_utf8(reply.as_reply().body.unwrap().to_vec()).unwrap();
+    assert_eq!(
+        text,
+        "{\"id\":1,\"a\":12345678901234567890123.450,\"b\":18446744073709551615,\"c\":0.0000001,\
+         \"d\":0.10000000149011612,\"e\":257,\"f\":\"AP8K\",\"g\":\"0000-00-00\",\"h\":\"0000-00-00 00:00:00.000\",\
+         \"i\":\"2024-01-02 03:04:05\",\"j\":\"-12:30:00\",\"k\":2024,\"l\":\"y\\\"\",\"m\":\"p,q\",\"n\":\"é\\\"\\\\\",\
+         \"o\":42,\"p\":{\"x\": [1,2.0]},\"q\":1,\"r \\\"\":null}"
+    );
+}
+
+#[test]
+fn tables_of_others_are_written_only_where_no_other_row_can_change() {
+    let server = Server::start("mariadb");
+    let open = |statements: &str, how, kind| {
+        sql(&server, &format!("DROP TABLE IF EXISTS t; {statements}"));
+        let store = storebench_stores::open(&server.url).unwrap();
+        store.prepare(&existing("t", None, Some("doc"), kind), how).map(|()| store)
+    };
+    for (statements, why) in [
+        ("CREATE TABLE t (a INT, b INT, doc JSON, PRIMARY KEY (a, b))", "several columns (a, b)"),
+        ("CREATE TABLE t (id INT PRIMARY KEY, doc JSON) ENGINE=MyISAM", "MyISAM"),
+        ("CREATE TABLE t (id INT, doc JSON)", "no primary key"),
+        ("CREATE TABLE t (id TEXT, doc JSON, PRIMARY KEY (id(10)))", "several columns"),
+        ("CREATE TABLE t (id DOUBLE PRIMARY KEY, doc JSON)", "only be read"),
+        ("CREATE TABLE t (id INT PRIMARY KEY, doc INT)", "does not fit"),
+        ("CREATE TABLE t (id INT PRIMARY KEY, other JSON)", "no column `doc`"),
+    ] {
+        let error =
+            open(statements, Prepare::WriteExisting, Body::Json).err().unwrap_or_else(|| panic!("{statements}"));
+        assert!(matches!(error, StoreError::NotSupported(_)), "{error:?}");
+        assert!(error.to_string().contains(why) || why == "several columns", "{statements}: {error}");
+    }
+    let store = open(
+        "CREATE TABLE t (id VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, doc JSON, more INT DEFAULT 7); \
+         INSERT INTO t VALUES ('a', '1', 1)",
+        Prepare::WriteExisting,
+        Body::Json,
+    )
+    .unwrap();
+    assert_eq!(store.same_keys(ALL), SameKeys::AnyCase);
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    driven.call(Op::Upsert { key: "A", body: b"2" }).unwrap();
+    driven.call(Op::Insert { key: "b", body: b"{\"x\":1}" }).unwrap();
+    driven.call(Op::MergePatch { key: "b", patch: b"{\"y\":2}" }).unwrap();
+    assert_eq!(driven.call(Op::Insert { key: "B", body: b"3" }).unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(driven.call(Op::Upsert { key: "c", body: b"no json" }).unwrap_err().kind, ErrorKind::Refused);
+    let mut items = BatchBuf::new();
+    ["B", "d", "D", "e"].iter().for_each(|key| items.push(key, b"4"));
+    let bulk = Op::BulkWrite { kind: storebench_engine::store::BulkWrite::Insert, items: items.as_batch() };
+    let reply = driven.call(bulk).unwrap();
+    assert_eq!((reply.as_reply().documents, reply.as_reply().rejects.len()), (2, 2));
+    assert_eq!(sql(&server, "SELECT * FROM t"), "a\t2\t1\nb\t{\"x\": 1, \"y\": 2}\t7\nD\t4\t7\ne\t4\t7");
+    let store = open(
+        "CREATE TABLE t (id INT PRIMARY KEY, doc JSON, mail INT AS (JSON_VALUE(doc, '$.mail')) UNIQUE); \
+         INSERT INTO t (id, doc) VALUES (1, '{\"mail\": 5}')",
+        Prepare::WriteExisting,
+        Body::Json,
+    )
+    .unwrap();
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    let error = driven.call(Op::Upsert { key: "2", body: b"{\"mail\": 5}" }).unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("`mail`"), "{error}");
+    let error = driven.call(Op::Insert { key: "2", body: b"{\"mail\": 5}" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert_eq!(sql(&server, "SELECT id, doc FROM t"), "1\t{\"mail\": 5}");
+    let error =
+        open("CREATE TABLE t (id INT PRIMARY KEY, doc JSON, c INT NOT NULL)", Prepare::WriteExisting, Body::Json);
+    let mut driven = Driven::open(&*error.unwrap(), Durability::FSYNC).unwrap();
+    let error = driven.call(Op::Insert { key: "2", body: b"1" }).unwrap_err();
+    assert!(error.message.contains("its columns c too"), "{error}");
+}
+
+#[test]
+fn a_sample_of_a_large_table_comes_from_all_over_it() {
+    let server = Server::start("mariadb");
+    sql(&server, "CREATE TABLE t (id VARBINARY(20) PRIMARY KEY, doc JSON)");
+    sql(&server, "INSERT INTO t SELECT CONCAT('k', LPAD(seq, 7, '0')), '{}' FROM seq_1_to_500000; ANALYZE TABLE t");
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&existing("t", None, Some("doc"), Body::Json), Prepare::ReadOnly).unwrap();
+    let keys = store.sample_keys(ALL, 1_000, 1).unwrap();
+    assert!(keys.len() > 500, "{}", keys.len());
+    assert!(keys.is_sorted());
+    for part in 0..5 {
+        let within = |key: &&String| key[1..].parse::<u32>().unwrap() / 100_000 == part;
+        assert!(keys.iter().filter(within).count() > 20, "{part}");
+    }
+    let cuts = store.cuts(ALL, 8).unwrap();
+    assert!(cuts.len() == 7 && cuts.is_sorted(), "{cuts:?}");
+}
