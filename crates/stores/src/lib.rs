@@ -15,10 +15,10 @@ mod connection;
 mod couchbase;
 #[cfg(feature = "couchdb")]
 mod couchdb;
-#[cfg(feature = "dynamodb")]
-mod dynamodb;
 #[cfg(feature = "cql")]
 mod cql;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod existing;
 #[cfg(feature = "sqlite")]
 mod fair;

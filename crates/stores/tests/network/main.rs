@@ -28,10 +28,10 @@ mod dynamodb;
 mod memcached;
 #[cfg(feature = "mongodb")]
 mod mongodb;
-#[cfg(feature = "opensearch")]
-mod opensearch;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "opensearch")]
+mod opensearch;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "ravendb")]
