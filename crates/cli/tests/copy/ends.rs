@@ -228,7 +228,7 @@ fn an_interrupted_copy_says_how_to_go_on() {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(20_000));
     let copy = cli
-        .command(&["copy", "books.jsonl", "sqlite:b.db", "--rate-docs", "8000", "-p", "2"])
+        .command(&["copy", "books.jsonl", "sqlite:b.db", "--rate-docs", "8000", "-p", "2", "--rejects", "bad.jsonl"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -237,7 +237,7 @@ fn an_interrupted_copy_says_how_to_go_on() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // The running copy holds the lock.
-    let busy = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume");
+    let busy = cli.run("copy books.jsonl sqlite:b.db -p 2 --rejects bad.jsonl --resume");
     assert_eq!(busy.code, 2, "{busy:?}");
     assert!(busy.err.contains("already running"), "{busy:?}");
     kill_process(Pid::from_child(&copy), Signal::INT).unwrap();
@@ -245,13 +245,13 @@ fn an_interrupted_copy_says_how_to_go_on() {
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(130), "{out}");
     assert!(out.contains("interrupted") && out.contains("--resume"), "{out}");
-    let fresh = cli.run("copy books.jsonl sqlite:b.db -p 2");
+    let fresh = cli.run("copy books.jsonl sqlite:b.db -p 2 --rejects bad.jsonl");
     assert_eq!(fresh.code, 2, "{fresh:?}");
     assert!(fresh.err.contains("--resume") && fresh.err.contains("--restart"), "{fresh:?}");
     // What is refused gives nothing up: the copy below still resumes.
     let written = log_lines(&cli);
     cli.write("bad.jsonl", "{}\n");
-    let refused = cli.run("copy books.jsonl sqlite:b.db -p 2 --restart --rejects bad.jsonl");
+    let refused = cli.run("copy books.jsonl sqlite:b.db -p 2 --rejects bad.jsonl --restart");
     assert!(refused.code == 2 && refused.err.contains("bad.jsonl exists"), "{refused:?}");
     assert_eq!(log_lines(&cli), written);
     // `copy-YYYYMMDD-HHMMSS-ID`; earlier versions wrote `copy-ID-SECONDS`, and resume all the same.
@@ -261,7 +261,7 @@ fn an_interrupted_copy_says_how_to_go_on() {
     assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [4, 8, 6, 16], "{name}");
     let folder = found.with_file_name(format!("copy-{}-1795000000", parts[3]));
     std::fs::rename(&found, &folder).unwrap();
-    let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --resume --json");
+    let done = cli.run("copy books.jsonl sqlite:b.db -p 2 --rejects bad.jsonl --resume --json");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(count(&report(&done), "written"), 20_000);
     // Each process measured its own part.
