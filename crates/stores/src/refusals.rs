@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
+use storebench_engine::store::{Capabilities, Durability, ErrorKind, OpError, OpKind, StoreError};
 use storebench_study::workload::Body;
 
 use crate::document::wrong_collection;
@@ -28,6 +28,16 @@ pub(crate) fn check_fits(kind: OpKind, body: Body) -> Result<(), OpError> {
         OpKind::MergePatch if body != Body::Json => Err(wrong_collection("merge works on collections of JSON only")),
         _ => Ok(()),
     }
+}
+
+/// Refuses a durability that is not among the capabilities of the store, which is named by its version.
+pub(crate) fn check_guaranteed(wanted: Durability, by: &Capabilities, version: &str) -> Result<(), StoreError> {
+    if by.guarantees(wanted).is_some() {
+        return Ok(());
+    }
+    let levels: Vec<String> = by.durability.iter().map(|(level, _)| format!("`{level}`")).collect();
+    let levels = levels.join(", ");
+    Err(StoreError::NotSupported(format!("{version} cannot guarantee `{wanted}`; it guarantees {levels}")))
 }
 
 /// The error of a query or an index that a driver does not send.

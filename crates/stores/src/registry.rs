@@ -457,3 +457,32 @@ fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String 
         .min()
         .map_or_else(String::new, |(_, known)| format!(" (did you mean `{known}`?)"))
 }
+
+#[cfg(test)]
+mod tests {
+    use storebench_engine::store::place_of;
+
+    use super::*;
+
+    /// Hosts that are found by an SRV record are others.
+    #[test]
+    fn a_server_is_one_place_under_every_scheme() {
+        let place = |url: &str| {
+            let store = open(url).unwrap();
+            place_of(&store, &store.describe().url)
+        };
+        for scheme in SCHEMES {
+            let Some((_, rest)) = scheme.example.split_once("://") else { continue };
+            let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
+            let host =
+                host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(host, _)| host);
+            let url = |name: &str| format!("{name}://{host}:1234/{path}");
+            for alias in scheme.aliases.iter().filter(|alias| !alias.ends_with("+srv")) {
+                assert_eq!(place(&url(alias)), place(&url(scheme.name)));
+                assert_eq!(place(&format!("slow+{}", url(alias))), place(&url(scheme.name)));
+            }
+        }
+        #[cfg(feature = "mongodb")]
+        assert_ne!(place("mongodb+srv://cluster.example.com/shop"), place("mongodb://cluster.example.com/shop"));
+    }
+}

@@ -15,14 +15,17 @@ pub fn place_of(store: &Arc<dyn AnyStore>, url: &str) -> String {
     }
     match store.paths().first() {
         Some(path) => canonical(path).display().to_string(),
-        None => place_of_server(url),
+        None => place_of_server(store.describe().scheme, url),
     }
 }
 
-/// A server's URL without decorators and user, with one name for the local machine.
-fn place_of_server(url: &str) -> String {
-    let url = url.rsplit_once('+').filter(|(before, _)| !before.contains(':')).map_or(url, |(_, own)| own);
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+/// A server's URL without decorators and user, with one name for the local machine and for all aliases of its scheme.
+fn place_of_server(scheme: &str, url: &str) -> String {
+    let Some((typed, rest)) = url.split_once("://") else {
+        return url.rsplit_once('+').map_or(url, |(_, own)| own).to_owned();
+    };
+    // These hosts come from an SRV record.
+    let srv = if typed.ends_with("+srv") { "+srv" } else { "" };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
     let here = |host: &str| {
@@ -36,7 +39,7 @@ fn place_of_server(url: &str) -> String {
     };
     let mut hosts: Vec<String> = hosts.split(',').map(here).collect();
     hosts.sort_unstable();
-    format!("{scheme}://{}/{}", hosts.join(","), path.trim_end_matches('/'))
+    format!("{scheme}{srv}://{}/{}", hosts.join(","), path.trim_end_matches('/'))
 }
 
 /// The canonical name of a file or folder, whether or not it exists: absolute, and without links.
@@ -68,12 +71,20 @@ mod tests {
     #[test]
     fn servers_have_one_name() {
         let one = "couchdb://localhost:5984/";
-        for url in ["couchdb://u@127.0.0.1:5984", "slow+couchdb://[::1]:5984/", "limit+slow+couchdb://LOCALHOST:5984"] {
-            assert_eq!(place_of_server(url), one, "{url}");
+        for url in [
+            "couchdb://u@127.0.0.1:5984",
+            "slow+couchdb://[::1]:5984/",
+            "limit+slow+couchdb://LOCALHOST:5984",
+            "couchdbs://localhost:5984",
+        ] {
+            assert_eq!(place_of_server("couchdb", url), one, "{url}");
         }
-        assert_eq!(place_of_server("mongodb://b,a/shop/"), place_of_server("mongodb://a,b/shop"));
-        assert_ne!(place_of_server("couchdb://localhost:5985"), one);
-        assert_ne!(place_of_server("mongodb+srv://a/shop"), one);
+        assert_ne!(place_of_server("couchdb", "couchdb://localhost:5985"), one);
+        assert_eq!(place_of_server("null", "limit+null:"), "null:");
+        let mongodb = |url| place_of_server("mongodb", url);
+        assert_eq!(mongodb("mongodb://b,a/shop/"), mongodb("mongodb://a,b/shop"));
+        assert_ne!(mongodb("mongodb+srv://a/shop"), mongodb("mongodb://a/shop"));
+        assert_eq!(mongodb("slow+mongodb+srv://a/shop"), mongodb("mongodb+srv://a/shop"));
     }
 
     #[test]

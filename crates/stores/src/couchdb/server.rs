@@ -80,17 +80,8 @@ impl Server {
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, StoreError> {
         let response = self.client.call(method, path, body).await?;
         match response.status {
-            401 | 403 if !is_admin_only(&response) => Err(StoreError::Unreachable(format!(
-                "{} rejected this user ({}); check user and password: write couchdb://user@host, and put the password \
-                 into STOREBENCH_PASSWORD",
-                self.host,
-                response.answer().shown()
-            ))),
-            429 | 503 => Err(StoreError::Unreachable(format!(
-                "{} is too busy to answer ({}); try again later",
-                self.host,
-                response.answer().shown()
-            ))),
+            401 | 403 if !is_admin_only(&response) => Err(response.rejected_user(&self.host, "couchdb")),
+            429 | 503 => Err(response.too_busy(&self.host)),
             _ => Ok(response),
         }
     }

@@ -55,6 +55,11 @@ impl<'a> Answer<'a> {
 ///
 /// If a store documents that nothing was done for one of these statuses, its driver handles the status first.
 pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
+    status_error_told(answer, changes, answer.shown())
+}
+
+/// The same, with what the driver understood of the answer as `text`.
+pub(crate) fn status_error_told(answer: &Answer<'_>, changes: bool, text: String) -> OpError {
     let wait = answer.header("retry-after").map(|value| String::from_utf8_lossy(value).into_owned());
     let kind = match answer.status {
         404 => return OpError::not_found(),
@@ -66,7 +71,6 @@ pub(crate) fn status_error(answer: &Answer<'_>, changes: bool) -> OpError {
         _ if changes => ErrorKind::OutcomeUnknown,
         _ => ErrorKind::Failed,
     };
-    let text = answer.shown();
     let message = match (answer.status, wait) {
         (429 | 503, Some(wait)) => format!("{text}; the server asks to wait {wait} (Retry-After)"),
         (401 | 403, _) => format!("{text}; use a user with this permission, as in http://user:password@host"),

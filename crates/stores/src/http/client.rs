@@ -10,6 +10,7 @@ use super::incoming::Incoming;
 use super::session::Target;
 use super::wire::{Failure, Wire};
 use super::{Method, RequestBuf};
+use crate::net::Host;
 
 /// The maximum silence of a server during a download.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -21,6 +22,20 @@ impl Response {
     /// Whether the status is 2xx.
     pub(crate) fn is_success(&self) -> bool {
         self.answer().is_success()
+    }
+
+    /// The error of a server that does not accept the user.
+    pub(crate) fn rejected_user(&self, host: &Host, scheme: &str) -> StoreError {
+        StoreError::Unreachable(format!(
+            "{host} rejected this user ({}); check user and password: write {scheme}://user@host, and put the password \
+             into STOREBENCH_PASSWORD",
+            self.answer().shown()
+        ))
+    }
+
+    /// The error of a server that has no time for a control call.
+    pub(crate) fn too_busy(&self, host: &Host) -> StoreError {
+        StoreError::Unreachable(format!("{host} is too busy to answer ({}); try again later", self.answer().shown()))
     }
 
     /// The body as JSON; null if it is not JSON.
@@ -163,7 +178,6 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::net::Host;
 
     /// The result of an answer that is sent in pieces of this size.
     fn read(answer: &'static [u8], piece: usize) -> Result<(u16, Vec<u8>), StoreError> {

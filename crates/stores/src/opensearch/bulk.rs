@@ -4,11 +4,11 @@
 use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
 use super::dialect::{NO_SOURCE, SearchDialect};
-use super::errors::{fault, senseless};
+use super::errors::fault;
 use super::json::{self, decode, push_text};
 use super::memory::{Awaits, SearchMemory};
-use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
+use crate::document::EXISTS;
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf, senseless};
 
 /// More than the text around a document in a bulk, besides its key.
 const FRAME_BYTES: usize = 64;
@@ -115,24 +115,13 @@ impl SearchDialect {
             Ok(answer) => self.take_outcomes(memory, &answer),
         };
         if let Err(error) = taken {
-            let bulk = &mut memory.bulk;
-            let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
-            if alone || reads {
-                return Err(error);
-            }
-            // The outcome of other documents is known, so report each document separately.
-            bulk.reject_part(&error);
-            if error.kind != ErrorKind::Refused {
-                while bulk.next_part() {
-                    bulk.reject_part(&NOT_SENT);
-                }
-            }
+            memory.bulk.fail(error, reads)?;
         }
         if memory.bulk.next_part() {
             self.ask_again(memory, out);
             return Ok(None);
         }
-        Ok(Some(if reads { memory.found.reply() } else { memory.bulk.reply() }))
+        Ok(Some(memory.reply()))
     }
 
     fn ask_again(&self, memory: &mut SearchMemory, out: &mut RequestBuf) {

@@ -1,19 +1,15 @@
 //! Encodes operations as OpenSearch requests.
 
-use std::borrow::Cow;
-
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
-use super::errors::{fault, index_is_gone, senseless};
+use super::errors::{fault, index_is_gone};
 use super::json::{self, decode, encode};
 use super::memory::{Awaits, SearchMemory};
-use crate::document::{self, CHANGED, EXISTS, Effect};
-use crate::http::{Answer, Dialect, Method, Next, RequestBuf};
+use crate::document::{self, CHANGED, EXISTS};
+use crate::http::{Answer, CONTENDED, Dialect, Method, Next, RequestBuf, TRIES, senseless};
 use crate::refusals::{check_fits, refused};
 
-/// The maximum number of retries of a write after another client changed the document in between.
-const TRIES: u32 = 20;
 /// The longest key that OpenSearch takes.
 const KEY_BYTES: usize = 512;
 
@@ -60,12 +56,6 @@ pub(crate) struct SearchDialect {
     pub(super) scratch: Vec<u8>,
 }
 
-/// The error of a write that lost every race against other clients.
-const CONTENDED: OpError = OpError {
-    kind: ErrorKind::Temporary,
-    message: Cow::Borrowed("other clients kept changing the document between read and write; nothing was written"),
-};
-
 impl Dialect for SearchDialect {
     type State = SearchMemory;
 
@@ -74,11 +64,7 @@ impl Dialect for SearchDialect {
         if sends && request.op.kind().writes() && out.body_bytes() > self.most_bytes {
             return Err(self.too_large(out.body_bytes()));
         }
-        Ok(match sends {
-            true => None,
-            false if request.op.kind().writes() => Some(memory.bulk.reply()),
-            false => Some(memory.found.reply()),
-        })
+        Ok(if sends { None } else { Some(memory.reply()) })
     }
 
     fn answer<'a>(
@@ -122,7 +108,6 @@ impl SearchDialect {
         let collection = document::collection_of(request, &self.collections, self.read_only)?;
         check_fits(request.op.kind(), collection.body)?;
         memory.begin(request);
-        memory.bulk.clear();
         let path = collection.path.as_str();
         match request.op {
             Op::Read { key } | Op::Exists { key } | Op::Delete { key } => {
@@ -284,13 +269,7 @@ impl SearchDialect {
                 let Collection { body, keyed, .. } = self.collections[memory.collection];
                 let source = json::member(answer.body, "_source").ok_or(NO_SOURCE)?;
                 let body = decode(body, keyed, source, &mut self.scratch)?;
-                Ok(Reply {
-                    documents: 1,
-                    bytes: body.len() as u64,
-                    body: memory.found.contents().then_some(body),
-                    revision: Some(&memory.revision),
-                    ..Reply::default()
-                })
+                Ok(memory.document(body, Some(&memory.revision)))
             }
             _ => Err(fault(&answer, changes)),
         }
@@ -310,11 +289,7 @@ impl SearchDialect {
             }
             _ => return Err(fault(answer, false)),
         };
-        let op = memory.op().ok_or(OpError::unsupported())?;
-        match document::effect(&op, kind, old, &mut self.scratch)? {
-            Effect::PutScratch { counter } => memory.counter = counter,
-            Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
-        }
+        memory.change(kind, old, &mut self.scratch)?;
         self.put(memory, &self.scratch, out)
     }
 }

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use storebench_documents::json::{member, text};
 use storebench_engine::store::{ErrorKind, OpError};
 
-use crate::http::{Answer, status_error};
+use crate::http::{Answer, status_error, status_error_told};
 
+/// The type of the error of a missing index.
+const INDEX_IS_GONE: &str = "index_not_found_exception";
 /// The most that is quoted of a reason.
 const QUOTED: usize = 300;
 
@@ -46,7 +48,7 @@ pub(super) fn type_of(body: &[u8]) -> Option<Cow<'_, str>> {
 
 /// Whether an answer says that the index does not exist. A 404 without this is a missing document.
 pub(super) fn index_is_gone(body: &[u8]) -> bool {
-    type_of(body).is_some_and(|kind| kind == "index_not_found_exception")
+    type_of(body).as_deref() == Some(INDEX_IS_GONE)
 }
 
 /// The error of an answer that is not a success. `changes` says whether the request may have changed something.
@@ -54,35 +56,19 @@ pub(super) fn index_is_gone(body: &[u8]) -> bool {
 /// As [`status_error`], except for what is known of this store: a missing index, and an index whose writes are blocked
 /// (403; or 429, if the disk has reached the flood stage). A block is checked before anything is written.
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
-    let error = status_error(answer, changes);
-    let Some(said) = said(answer.body) else { return error };
+    let Some(said) = said(answer.body) else { return status_error(answer, changes) };
     let told = format!("HTTP {}: {said}", answer.status);
-    if index_is_gone(answer.body) {
-        return OpError::new(ErrorKind::Failed, format!("{told}; the index may have been removed meanwhile"));
+    match type_of(answer.body).as_deref() {
+        Some(INDEX_IS_GONE) => {
+            OpError::new(ErrorKind::Failed, format!("{told}; the index may have been removed meanwhile"))
+        }
+        Some("cluster_block_exception") if answer.status == 503 => OpError::new(ErrorKind::Temporary, told),
+        Some("cluster_block_exception") => {
+            let remedy = "the index is blocked: free space on the server's disk, or remove the setting index.blocks.…";
+            OpError::new(status_error(answer, changes).kind, format!("{told}; {remedy}"))
+        }
+        _ => status_error_told(answer, changes, told),
     }
-    if type_of(answer.body).is_some_and(|kind| kind == "cluster_block_exception") {
-        let kind = match answer.status {
-            403 => ErrorKind::Refused,
-            429 | 503 => ErrorKind::Temporary,
-            _ => error.kind,
-        };
-        let remedy = "the index is blocked: free space on the server's disk, or remove the setting index.blocks.…";
-        return OpError::new(kind, if answer.status == 503 { told } else { format!("{told}; {remedy}") });
-    }
-    let asks =
-        || error.message.split_once("; the server asks to wait").map(|(_, wait)| format!("; wait {}", wait.trim()));
-    match answer.status {
-        // These messages say what to do.
-        401 | 403 | 413 => error,
-        429 | 503 => OpError::new(error.kind, format!("{told}{}", asks().unwrap_or_default())),
-        _ => OpError::new(error.kind, told),
-    }
-}
-
-/// The error of an answer with status 200 whose body is not what OpenSearch sends.
-pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
-    let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
-    OpError::new(kind, format!("unexpected answer from the server: {}", answer.shown()))
 }
 
 #[cfg(test)]
@@ -120,7 +106,7 @@ mod tests {
         let answer = Answer::of_parts(429, b"HTTP/1.1 429 x\r\nRetry-After: 7\r\n\r\n", busy.as_bytes());
         assert_eq!(
             fault(&answer, true).message,
-            "HTTP 429: rejected_execution_exception: rejected; wait 7 (Retry-After)"
+            "HTTP 429: rejected_execution_exception: rejected; the server asks to wait 7 (Retry-After)"
         );
         assert_eq!(of(503, r#"{"error":{"type":"unavailable_shards_exception"}}"#).kind, ErrorKind::OutcomeUnknown);
         assert!(said(b"{}").is_none() && said(br#"{"error":"no handler"}"#).as_deref() == Some("no handler"));

@@ -5,12 +5,12 @@
 use serde_json::Value;
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
 
-use super::dialect::{Collection, NO_SOURCE, SearchDialect};
-use super::errors::{fault, senseless};
+use super::dialect::{Field, NO_SOURCE, SearchDialect};
+use super::errors::fault;
 use super::json::{self, KEY, decode, member_text};
 use super::memory::{Awaits, RowsWanted, SearchMemory};
 use crate::document::prefix_end_text;
-use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::http::{Answer, Method, Next, RequestBuf, senseless};
 use crate::refusals::refused;
 
 /// The most rows of one search (`index.max_result_window`).
@@ -27,23 +27,23 @@ impl SearchDialect {
         out: &mut RequestBuf,
     ) -> Result<bool, OpError> {
         let collection = &self.collections[memory.collection];
-        let rows = &mut memory.rows;
+        let rows = &mut memory.more;
         (rows.last, rows.end, rows.seen) = (None, None, 0);
         rows.query.clear();
         match *op {
             Op::Prefix { prefix, limit } => {
-                (rows.left, rows.end) = (limit, prefix_end_text(prefix));
+                (memory.left, rows.end) = (limit, prefix_end_text(prefix));
                 rows.query.push_str(prefix);
             }
             Op::Scan { start, end, limit } => {
-                (rows.left, rows.end) = (limit, end.map(str::to_owned));
+                (memory.left, rows.end) = (limit, end.map(str::to_owned));
                 rows.query.push_str(start);
             }
             Op::Page { field, value, limit } => {
-                rows.left = limit;
+                memory.left = limit;
                 rows.value =
                     serde_json::from_str(value).map_err(|e| refused(format!("`{value}` is not a JSON value: {e}")))?;
-                rows.query = term(collection, field, &rows.value)?;
+                rows.query = term(&collection.fields, field, &rows.value)?;
                 field.clone_into(&mut rows.field);
             }
             _ => return Err(OpError::unsupported()),
@@ -52,7 +52,7 @@ impl SearchDialect {
             return Err(refused("the index has no copies of keys to sort by, so it cannot be read in key order"));
         }
         // The end of a range may precede its start.
-        if rows.left == 0
+        if memory.left == 0
             || rows.end.as_ref().is_some_and(|end| *end <= rows.query) && memory.kind != Some(OpKind::Page)
         {
             return Ok(false);
@@ -95,11 +95,11 @@ impl SearchDialect {
     /// Requests the remaining rows. A search that could not ask every shard is an error, not a part of the rows.
     fn ask_rows(&self, memory: &mut SearchMemory, out: &mut RequestBuf) -> Result<(), OpError> {
         memory.awaits = Awaits::Rows;
-        let rows = &mut memory.rows;
+        let rows = &mut memory.more;
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).only_reads();
         out.raw("_search?allow_partial_search_results=false");
         let body = out.body();
-        rows.asked = rows.left.min(MOST_ROWS);
+        rows.asked = memory.left.min(MOST_ROWS);
         if memory.kind == Some(OpKind::Page) {
             if rows.seen > 0 {
                 // Some were left out, and the next ones may be too.
@@ -132,7 +132,7 @@ impl SearchDialect {
             return Err(fault(answer, false));
         }
         let collection = &self.collections[memory.collection];
-        let rows = &mut memory.rows;
+        let rows = &mut memory.more;
         let wrong = || senseless(answer, false);
         let hits = json::member(answer.body, "hits").and_then(|hits| json::member(hits, "hits"));
         let (mut count, page) = (0, memory.kind == Some(OpKind::Page));
@@ -140,8 +140,8 @@ impl SearchDialect {
             count += 1;
             let id = member_text(hit, "_id").ok_or_else(wrong)?;
             let source = json::member(hit, "_source").ok_or(NO_SOURCE)?;
-            if rows.left > 0 && (!page || matches(source, &rows.field, &rows.value)) {
-                rows.left -= 1;
+            if memory.left > 0 && (!page || matches(source, &rows.field, &rows.value)) {
+                memory.left -= 1;
                 memory.found.add(&id, decode(collection.body, collection.keyed, source, &mut self.scratch)?);
             }
             if !page {
@@ -153,11 +153,11 @@ impl SearchDialect {
             }
         }
         rows.seen += count;
-        if rows.left > 0 && count >= rows.asked {
+        if memory.left > 0 && count >= rows.asked {
             self.ask_rows(memory, out)?;
             return Ok(None);
         }
-        Ok(Some(memory.found.reply()))
+        Ok(Some(memory.reply()))
     }
 }
 
@@ -173,13 +173,13 @@ fn range(rows: &RowsWanted) -> String {
 }
 
 /// The query of documents whose field has this value. Indexes hold text: they have `1` and `"1"` as the same.
-pub(super) fn term(collection: &Collection, field: &str, value: &Value) -> Result<String, OpError> {
+pub(super) fn term(fields: &[Field], field: &str, value: &Value) -> Result<String, OpError> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(_) | Value::Bool(_) => value.to_string(),
         _ => return Err(refused("OpenSearch finds text, numbers, true and false; it indexes no null")),
     };
-    let Some(field) = collection.fields.iter().find(|known| known.name == field) else {
+    let Some(field) = fields.iter().find(|known| known.name == field) else {
         return Err(refused(format!(
             "the field `{field}` is not indexed as it is; declare an index on it, or map it as a keyword"
         )));

@@ -45,9 +45,14 @@ pub(super) struct Server {
     pub(super) host: Host,
 }
 
-/// The path of an index, encoded, followed by `rest`.
+/// The path of an index, encoded.
+pub(super) fn index_path(index: &str) -> String {
+    format!("/{}", utf8_percent_encode(index, NON_ALPHANUMERIC))
+}
+
+/// The same, followed by `/rest`.
 pub(super) fn path(index: &str, rest: &str) -> String {
-    format!("/{}/{rest}", utf8_percent_encode(index, NON_ALPHANUMERIC))
+    format!("{}/{rest}", index_path(index))
 }
 
 /// Several indexes in one path.
@@ -65,6 +70,14 @@ fn mark_alias(index: &str, mark: &str) -> String {
     format!("{index}.mark.{}", mark.replace("; ", "!").replace(' ', "~"))
 }
 
+/// The changes that replace the mark of an index, if it still is `before`.
+pub(super) fn marking(index: &str, before: &str, mark: &str) -> [Value; 2] {
+    [
+        json!({ "remove": { "index": index, "alias": mark_alias(index, before), "must_exist": true } }),
+        json!({ "add": { "index": index, "alias": mark_alias(index, mark) } }),
+    ]
+}
+
 /// The mark among the aliases of an index.
 pub(super) fn mark_in(index: &str, aliases: &Value) -> Option<String> {
     let names = aliases.as_object()?.keys();
@@ -77,17 +90,8 @@ impl Server {
     pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, StoreError> {
         let response = self.client.call(method, path, body).await?;
         match response.status {
-            401 => Err(StoreError::Unreachable(format!(
-                "{} rejected this user ({}); check user and password: write opensearch://user@host, and put the \
-                 password into STOREBENCH_PASSWORD",
-                self.host,
-                response.answer().shown()
-            ))),
-            429 => Err(StoreError::Unreachable(format!(
-                "{} is too busy to answer ({}); try again later",
-                self.host,
-                response.answer().shown()
-            ))),
+            401 => Err(response.rejected_user(&self.host, "opensearch")),
+            429 => Err(response.too_busy(&self.host)),
             _ => Ok(response),
         }
     }
@@ -167,7 +171,7 @@ impl Server {
         Ok(streams.into_iter().flatten().filter_map(|stream| stream["name"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Creates an index with its mark.
+    /// Creates an index with its mark. It may not be ready yet.
     pub(super) async fn create(
         &self,
         index: &str,
@@ -180,7 +184,8 @@ impl Server {
             "mappings": { "dynamic": false, "properties": properties },
             "aliases": { documents_of(index): {}, mark_alias(index, mark): {} },
         });
-        let response = self.call(Method::PUT, path(index, "").trim_end_matches('/'), Some(&body)).await?;
+        let path = format!("{}?wait_for_active_shards=0", index_path(index));
+        let response = self.call(Method::PUT, &path, Some(&body)).await?;
         match errors::type_of(response.answer().body).as_deref() {
             None if response.is_success() => Ok(SiteOutcome::Done),
             Some("resource_already_exists_exception") => Ok(SiteOutcome::Changed),
@@ -188,28 +193,16 @@ impl Server {
         }
     }
 
-    /// Replaces the mark of an index, if it still is `before`.
-    pub(super) async fn mark(&self, index: &str, before: &str, mark: &str) -> Result<SiteOutcome, StoreError> {
-        // One request changes all of it or nothing.
-        let actions = json!([
-            { "remove": { "index": index, "alias": mark_alias(index, before), "must_exist": true } },
-            { "add": { "index": index, "alias": mark_alias(index, mark) } },
-        ]);
+    /// Makes all of these changes to indexes and their aliases, or none, if one of these does not exist.
+    pub(super) async fn change(&self, actions: Vec<Value>, doing: &str) -> Result<SiteOutcome, StoreError> {
+        if actions.is_empty() {
+            return Ok(SiteOutcome::Done);
+        }
         let response = self.call(Method::POST, "/_aliases", Some(&json!({ "actions": actions }))).await?;
         match response.status {
             200..=299 => Ok(SiteOutcome::Done),
-            // Changed, or removed with its index.
             404 => Ok(SiteOutcome::Changed),
-            _ => Err(self.unexpected(&format!("mark the index `{index}`"), &response)),
-        }
-    }
-
-    /// Removes an index. A missing one is not an error.
-    pub(super) async fn remove(&self, index: &str) -> Result<(), StoreError> {
-        let response = self.call(Method::DELETE, path(index, "").trim_end_matches('/'), None).await?;
-        match response.status {
-            200..=299 | 404 => Ok(()),
-            _ => Err(self.unexpected(&format!("remove the index `{index}`"), &response)),
+            _ => Err(self.unexpected(doing, &response)),
         }
     }
 

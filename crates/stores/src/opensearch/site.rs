@@ -7,7 +7,7 @@ use storebench_engine::store::{
     CollectionLayout, Holdings, Marked, Prepare, Removal, Site, SiteOutcome, StoreError, Wanted,
 };
 
-use super::server::{Server, mark_in, properties};
+use super::server::{Server, mark_in, marking, properties};
 use crate::http::{collection_of_name, lower_case_name};
 use crate::net;
 
@@ -90,22 +90,25 @@ impl Site for Indexes<'_> {
     }
 
     async fn make(&mut self, wanted: &Wanted<'_>) -> Result<SiteOutcome, StoreError> {
-        let mut missing = Vec::new();
-        for planned in wanted.collections.iter().filter(|planned| !planned.is_new()) {
-            let index = self.index_of(planned.name());
-            missing.push((self.missing(&index, planned.layout).await?, index));
-        }
+        let (mut missing, mut marks) = (Vec::new(), Vec::new());
         for planned in &wanted.collections {
             let index = self.index_of(planned.name());
-            let outcome = match &planned.before {
-                None => {
-                    let properties = properties(self.keys(planned.layout), planned.layout.indexes.iter().flatten());
-                    self.server.create(&index, &self.settings, &json!(properties), &planned.mark).await?
+            if let Some(before) = &planned.before {
+                if planned.marks() {
+                    marks.extend(marking(&index, before, &planned.mark));
                 }
-                Some(before) if planned.marks() => self.server.mark(&index, before, &planned.mark).await?,
-                Some(_) => SiteOutcome::Done,
-            };
-            if outcome == SiteOutcome::Changed {
+                missing.push((self.missing(&index, planned.layout).await?, index));
+            }
+        }
+        if self.server.change(marks, "mark its indexes").await? == SiteOutcome::Changed {
+            return Ok(SiteOutcome::Changed);
+        }
+        for planned in wanted.collections.iter().filter(|planned| planned.is_new()) {
+            let properties = properties(self.keys(planned.layout), planned.layout.indexes.iter().flatten());
+            let index = self.index_of(planned.name());
+            if self.server.create(&index, &self.settings, &json!(properties), &planned.mark).await?
+                == SiteOutcome::Changed
+            {
                 return Ok(SiteOutcome::Changed);
             }
         }
@@ -115,16 +118,18 @@ impl Site for Indexes<'_> {
         Ok(SiteOutcome::Done)
     }
 
-    /// Marks each index as being removed first. A copy that takes it over meanwhile also replaces the mark that was
+    /// Marks the indexes as being removed first. A copy that takes one over meanwhile also replaces the mark that was
     /// found, so only one of the two succeeds.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
+        let (mut marks, mut removals) = (Vec::new(), Vec::new());
         for going in &removal.going {
             let index = self.index_of(&going.name);
-            if self.server.mark(&index, &going.mark, &going.removing().mark).await? == SiteOutcome::Changed {
-                return Ok(SiteOutcome::Changed);
-            }
-            self.server.remove(&index).await?;
+            marks.extend(marking(&index, &going.mark, &going.removing().mark));
+            removals.push(json!({ "remove_index": { "index": index } }));
         }
-        Ok(SiteOutcome::Done)
+        match self.server.change(marks, "mark its indexes").await? {
+            SiteOutcome::Done => self.server.change(removals, "remove its indexes").await,
+            SiteOutcome::Changed => Ok(SiteOutcome::Changed),
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::walk::Shards;
 use super::{SCHEME, capabilities, settings_reported};
 use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled, untold_settings};
-use crate::refusals::not_supported;
+use crate::refusals::{check_guaranteed, not_supported};
 use crate::registry::Options;
 
 /// The timeout of a control call that does not wait for work of the server.
@@ -289,20 +289,7 @@ impl Store for OpenSearchStore {
         let ready = self.ready()?;
         let server = self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
         if !ready.read_only {
-            let capabilities = self.capabilities();
-            if capabilities.guarantees(options.durability).is_none() {
-                return Err(StoreError::NotSupported(format!(
-                    "{} cannot guarantee `{}` here; it guarantees {}",
-                    self.describe().version,
-                    options.durability,
-                    capabilities
-                        .durability
-                        .iter()
-                        .map(|(level, _)| format!("`{level}`"))
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                )));
-            }
+            check_guaranteed(options.durability, &self.capabilities(), &self.describe().version)?;
             self.set_durability(&server, &ready, options.durability).await?;
         }
         let dialect = self.dialect(&ready, options, server.most_bytes().await?);
@@ -454,10 +441,9 @@ impl Store for OpenSearchStore {
                 format!("the terms of {KEY} from {start:?} to {end:?} (exclusive), limit={limit}")
             }
             Op::Page { field, value, limit } => {
-                let fields = ready.get(request.collection)?.behind.fields.clone();
-                let collection = Collection { fields, ..Collection::default() };
                 let value = serde_json::from_str(value).unwrap_or_default();
-                let query = rows::term(&collection, field, &value).map_err(not_supported)?;
+                let fields = &ready.get(request.collection)?.behind.fields;
+                let query = rows::term(fields, field, &value).map_err(not_supported)?;
                 format!("the inverted index: {query}, limit={limit}")
             }
             _ => return Ok(None),

@@ -5,7 +5,7 @@ use storebench_engine::store::StoreError;
 
 use super::dialect::Field;
 use super::rows::LONGEST_TERM;
-use super::server::{Server, mark_in, path};
+use super::server::{Server, index_path, mark_in};
 use crate::http::Method;
 
 /// What stands behind a name.
@@ -20,18 +20,7 @@ pub(super) struct Behind {
 }
 
 /// Types of fields whose terms are the values.
-const EXACT: [&str; 10] = [
-    "keyword",
-    "constant_keyword",
-    "wildcard",
-    "boolean",
-    "long",
-    "integer",
-    "short",
-    "byte",
-    "double",
-    "unsigned_long",
-];
+const EXACT: &str = "keyword constant_keyword wildcard boolean long integer short byte double unsigned_long";
 
 impl Server {
     /// Looks at what stands behind the name of an index, an alias or a data stream.
@@ -49,9 +38,9 @@ impl Server {
         if let Some(why) = found.iter().find_map(|(index, told)| incomplete(name, index, told)) {
             return Err(refused(why));
         }
-        let health = format!("/_cluster/health{}", path(name, ""));
-        let health = self.call(Method::GET, health.trim_end_matches('/'), None).await?;
-        if health.is_success() && health.json()["status"] == "red" {
+        // A new index takes a moment, and so does a server that has just started.
+        let health = format!("/_cluster/health{}?wait_for_status=yellow&timeout=30s", index_path(name));
+        if self.call(Method::GET, &health, None).await?.json()["status"] == "red" {
             return Err(refused("is red: a part of its documents cannot be reached; repair it first".into()));
         }
         let one = found.len() == 1;
@@ -106,7 +95,8 @@ fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
 
 /// The top-level fields whose terms are the values, or that have such a part, as a text has by default.
 pub(super) fn exact_fields(properties: &Value) -> Vec<Field> {
-    let exact = |mapping: &Value| mapping["type"].as_str().is_some_and(|kind| EXACT.contains(&kind));
+    let exact =
+        |mapping: &Value| mapping["type"].as_str().is_some_and(|kind| EXACT.split(' ').any(|exact| exact == kind));
     let field = |(name, mapping): (&String, &Value)| {
         let parts = mapping["fields"].as_object().into_iter().flatten();
         let parts = parts.map(|(part, mapping)| (format!("{name}.{part}"), mapping));

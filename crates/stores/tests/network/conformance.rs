@@ -135,7 +135,7 @@ fn ferretdb_postgres() {
 #[cfg(feature = "opensearch")]
 #[test]
 fn opensearch() {
-    let server = Server::start("opensearch");
+    let server = crate::opensearch::quick(&[]);
     let but = [("documents: every kind of JSON comes back", "field name cannot be an empty string")];
     conforms_but(&*open(&server.url), &but);
     conforms_but(&*open(&format!("{}?prefix=other-&refresh=true&shards=3&replicas=0", server.url)), &but);

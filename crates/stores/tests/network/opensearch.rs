@@ -47,9 +47,28 @@ fn walked(store: &dyn AnyStore) -> BTreeMap<String, String> {
     all
 }
 
+/// A server of one node, which keeps one copy of each index, and whose Java spends little on compiling.
+pub(crate) fn quick(options: &[&str]) -> Server {
+    let quick = [
+        "--option=cluster.default_number_of_replicas=0",
+        "--option=-XX:TieredStopAtLevel=1",
+        "--option=-XX:+UseSerialGC",
+    ];
+    Server::start_with("opensearch", &[&quick, options].concat())
+}
+
+/// One server for all of these, because it takes long to start. Each leaves nothing behind but the last.
 #[test]
-fn durability_is_a_setting_and_visibility_another() {
-    let server = Server::start("opensearch");
+fn on_a_real_server() {
+    let server = quick(&["--option=http.max_content_length=1mb"]);
+    durability_is_a_setting_and_visibility_another(&server);
+    what_the_server_does_not_take_is_refused_with_its_reason(&server);
+    what_a_copy_writes_is_stored_as_it_is_and_stays(&server);
+    a_killed_server_leaves_outcomes_unknown_and_the_session_returns(&server);
+    their_indexes_are_left_alone_and_read(&server);
+}
+
+fn durability_is_a_setting_and_visibility_another(server: &Server) {
     let store = open(&server.url);
     store.prepare(&layout("Users"), Prepare::Fresh).unwrap();
     assert_eq!(store.describe().version, "OpenSearch 2.19.6");
@@ -86,7 +105,7 @@ fn durability_is_a_setting_and_visibility_another() {
     assert_eq!(stale.run(scan).unwrap().as_reply().documents, 2);
     let told = store.own_settings().unwrap();
     let has = |name: &str, value: &str| told.all.iter().any(|of| of.name == name && of.value == value);
-    assert!(has("Users/index.refresh_interval", "-1") && has("http.max_content_length", "100mb"), "{told:?}");
+    assert!(has("Users/index.refresh_interval", "-1") && has("http.max_content_length", "1mb"), "{told:?}");
     let stats: BTreeMap<String, f64> = store.stats().unwrap().into_iter().collect();
     assert!(stats["documents"] == 2.0 && stats["file_bytes"] > 0.0, "{stats:?}");
     store.compact().unwrap();
@@ -95,9 +114,7 @@ fn durability_is_a_setting_and_visibility_another() {
     assert_eq!(ask(server.port, "GET", "/_alias", &Value::Null), json!({}));
 }
 
-#[test]
-fn what_the_server_does_not_take_is_refused_with_its_reason() {
-    let server = Server::start_with("opensearch", &["--option=http.max_content_length=1mb"]);
+fn what_the_server_does_not_take_is_refused_with_its_reason(server: &Server) {
     let store = open(&server.url);
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     let mut session = Ask::new(&*store, 4);
@@ -174,9 +191,7 @@ fn what_the_server_does_not_take_is_refused_with_its_reason() {
     assert_eq!(store.inspect().unwrap(), Namespace::Absent);
 }
 
-#[test]
-fn their_indexes_are_left_alone_and_read() {
-    let server = Server::start("opensearch");
+fn their_indexes_are_left_alone_and_read(server: &Server) {
     let port = server.port;
     let put = |path: &str, body: Value| {
         let told = ask(port, "PUT", path, &body);
@@ -288,9 +303,7 @@ fn their_indexes_are_left_alone_and_read() {
     assert_eq!(raw(port, "GET", "/shop/_source/new", ""), r#"{ "n" : 1.0 }"#);
 }
 
-#[test]
-fn what_a_copy_writes_is_stored_as_it_is_and_stays() {
-    let server = Server::start("opensearch");
+fn what_a_copy_writes_is_stored_as_it_is_and_stays(server: &Server) {
     let store = open(&server.url);
     store.prepare(&layout("users"), Prepare::Copy(CopyId(1))).unwrap();
     let mut session = Ask::new(&*store, 1);
@@ -316,9 +329,7 @@ fn what_a_copy_writes_is_stored_as_it_is_and_stays() {
     assert_eq!(store.inspect().unwrap(), Namespace::Absent);
 }
 
-#[test]
-fn a_killed_server_leaves_outcomes_unknown_and_the_session_returns() {
-    let server = Server::start("opensearch");
+fn a_killed_server_leaves_outcomes_unknown_and_the_session_returns(server: &Server) {
     let store = open(&server.url);
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     let mut session = Ask::new(&*store, 8);
@@ -353,6 +364,7 @@ fn a_killed_server_leaves_outcomes_unknown_and_the_session_returns() {
     for number in acknowledged {
         assert!(session.read(&keys[number as usize]).is_some(), "k{number} was acknowledged");
     }
+    store.remove().unwrap();
 }
 
 #[test]

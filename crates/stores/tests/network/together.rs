@@ -238,7 +238,6 @@ together!("mysql", mysql, Server::start("mariadb"), url, 10);
 together!("postgres", postgres, Server::start("postgres"), url, 20);
 together!("ravendb", ravendb, Server::start("ravendb"), url, 5);
 together!("dynamodb", dynalite, Server::start("dynalite"), url, 5);
-together!("opensearch", opensearch, Server::start("opensearch"), url, 5);
 together!("couchbase", couchbase, crate::couchbase::fake(Default::default()), |s: &Fake| s.url(), 10);
 
 /// No test during a removal, because pouchdb-server left a database behind that was removed during a concurrent read.
@@ -255,6 +254,16 @@ mod pouchdb_server {
     fn two_copies_take_over() {
         take_over_together(&Server::start("pouchdb-server").url, 5);
     }
+}
+
+/// One server for all three, because it takes long to start.
+#[cfg(feature = "opensearch")]
+#[test]
+fn opensearch() {
+    let server = crate::opensearch::quick(&[]);
+    begin_together(&server.url, 5);
+    take_over_together(&server.url, 5);
+    copy_while_removed(&server.url, 4);
 }
 
 /// One server for all three, because it takes longest to start.

@@ -30,7 +30,7 @@ fn usual(greeting: &Value, line: &str) -> Option<Say> {
         _ if line.starts_with("GET /_cluster/health") => answer(200, &json!({ "status": "green" })),
         _ if line.contains("/_settings") => answer(200, &settings),
         _ if line.starts_with("GET /") && line.contains("expand_wildcards") => answer(200, &index),
-        _ if line == "PUT /storebench%2Dusers" => answer(200, &json!({ "acknowledged": true })),
+        _ if line.starts_with("PUT /storebench%2Dusers?") => answer(200, &json!({ "acknowledged": true })),
         _ if line.ends_with("/_refresh") => answer(200, &json!({ "_shards": { "failed": 0 } })),
         _ => return None,
     })
@@ -207,5 +207,18 @@ fn a_busy_server_is_temporary_and_says_how_long_to_wait() {
     let mut session = Ask::new(&*store, 1);
     let error = session.run(Op::Upsert { key: "a", body: b"{}" }).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Temporary);
-    assert!(error.message.contains("Data too large; wait 3 (Retry-After)"), "{error}");
+    assert!(error.message.contains("Data too large; the server asks to wait 3 (Retry-After)"), "{error}");
+}
+
+#[test]
+fn an_index_that_stays_red_is_refused() {
+    let port = fake(|line, _| {
+        if line.starts_with("GET /_cluster/health/theirs?wait_for_status=yellow") {
+            return answer(408, &json!({ "status": "red", "timed_out": true }));
+        }
+        usual(&opensearch("2.19.0"), line).unwrap_or_else(|| answer(404, &json!({})))
+    });
+    let store = open(&format!("opensearch://127.0.0.1:{port}"));
+    let error = store.prepare(&existing("theirs"), Prepare::ReadOnly).unwrap_err();
+    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("is red")), "{error:?}");
 }
