@@ -17,6 +17,8 @@ from .fault import Fault
 
 SOURCE = Path(__file__).resolve().parent.parent / "cassandra"
 SUMS = SOURCE / "SHA256SUMS"
+# It takes longer to start than other servers, above all on a machine that compiles at the same time.
+START_LIMIT_S = 400
 # What Cassandra's own `jvm17-server.options` opens to it.
 EXPORTED = [
     *(f"java.base/{package}" for package in ["jdk.internal.misc", "java.lang.ref"]),
@@ -84,9 +86,10 @@ def start(port, folder, options):
         *["-Dcassandra-foreground=yes", "-cp", f"{root / 'jars'}/*", "org.apache.cassandra.service.CassandraDaemon"],
     ]
     ready = lambda: process.answers(port, *OPTIONS)
-    process.launch(folder, "server", command, ready, env=os.environ | {"LC_ALL": "C.UTF-8"}, cwd=folder)
+    within = {"env": os.environ | {"LC_ALL": "C.UTF-8"}, "cwd": folder}
+    process.launch(folder, "server", command, ready, limit_s=START_LIMIT_S, **within)
     if options.password and not (folder / "role").exists():
-        process.wait(lambda: _add_role(port, options.password), "cannot add the user storebench")
+        process.wait(lambda: _add_role(port, options.password), "cannot add the user storebench", START_LIMIT_S)
         (folder / "role").touch()
     return url
 

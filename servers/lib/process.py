@@ -16,8 +16,7 @@ import time
 
 from .fault import Fault
 
-# Cassandra takes longest, on a machine that compiles at the same time.
-START_LIMIT_S = 400
+START_LIMIT_S = 120
 STOP_LIMIT_S = 60
 
 
@@ -71,8 +70,8 @@ def require_free(port):
             raise Fault(f"cannot listen on 127.0.0.1:{port}: {error.strerror}; give another --port") from None
 
 
-def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
-    """Starts a node, unless it runs, and waits until `ready()` is true.
+def launch(folder, node, command, ready, *, stop=signal.SIGTERM, limit_s=START_LIMIT_S, **options):
+    """Starts a node, unless it runs, and waits until `ready()` is true, for at most `limit_s`.
 
     Its output goes to `NODE.log` in `folder`. It has its own session and none of our files, so that the
     caller's pipe closes when this script ends. `stop` is the signal that shuts it down cleanly.
@@ -91,7 +90,7 @@ def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
             **options,
         )
     _record(folder, node, process.pid, stop)
-    until = time.monotonic() + START_LIMIT_S
+    until = time.monotonic() + limit_s
     while not ready():
         code = process.poll()
         if code is not None:
@@ -99,16 +98,16 @@ def launch(folder, node, command, ready, *, stop=signal.SIGTERM, **options):
             raise Fault(f"{node} ended with code {code} before it was ready; {log} ends in:\n{_tail(log, said_before)}")
         if time.monotonic() > until:
             kill(folder, node)
-            raise Fault(f"{node} was not ready after {START_LIMIT_S} s and was killed; {log} ends in:\n{_tail(log, said_before)}")
+            raise Fault(f"{node} was not ready after {limit_s} s and was killed; {log} ends in:\n{_tail(log, said_before)}")
         time.sleep(0.02)
 
 
-def wait(condition, otherwise):
+def wait(condition, otherwise, limit_s=START_LIMIT_S):
     """Waits until a condition is true. `otherwise` is the error if that takes too long."""
-    until = time.monotonic() + START_LIMIT_S
+    until = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > until:
-            raise Fault(f"{otherwise} (waited for {START_LIMIT_S} s)")
+            raise Fault(f"{otherwise} (waited for {limit_s} s)")
         time.sleep(0.02)
 
 

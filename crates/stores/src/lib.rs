@@ -30,6 +30,8 @@ mod fuzz;
 mod hosted;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(any(feature = "couchbase", feature = "cql"))]
+mod marker;
 #[cfg(feature = "memcached")]
 mod memcached;
 #[cfg(feature = "mongodb")]

@@ -4,7 +4,7 @@
 //! with one document, [`MARKER`]. The marker says whether Storebench made the scope, and which of its collections
 //! Storebench made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use couchbase::error::{Error, ErrorKind as Kind};
@@ -12,7 +12,6 @@ use couchbase::options::kv_options::{InsertOptions, ReplaceOptions};
 use couchbase::options::query_index_mgmt_options::{
     CreatePrimaryQueryIndexOptions, CreateQueryIndexOptions, GetAllQueryIndexesOptions,
 };
-use serde_json::{Value, json};
 use storebench_engine::store::{
     CollectionLayout, Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, WantedCollection,
 };
@@ -24,11 +23,14 @@ use super::features::NO_COLLECTIONS;
 use super::link::{Link, unwound};
 use super::queries::quoted;
 use super::settings::{Settings, is_name};
+use crate::marker::{marker, read_marker};
 use crate::net;
 
 /// The collection that holds the marker.
 const MARKERS: &str = "storebench_marker";
 const MARKER: &str = "storebench";
+/// What a marker calls the place.
+const KIND: &str = "scope";
 /// The start of a mark, before its owner.
 const FORM: &str = "collection";
 /// The primary index, for pages and scans by key.
@@ -80,22 +82,14 @@ impl<'s> Scope<'s> {
                 Err(error) => Err(error),
             }
         };
-        let Some((text, cas)) = control("read Storebench's marker", reading).await? else { return Ok(None) };
-        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
-        if value["made_by"] != "storebench" {
-            return Ok(None);
-        }
-        let marks = value["collections"].as_object().into_iter().flatten();
-        let marked = marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or(FORM))).collect();
-        let (made, removing) = (Some(value["scope"] == true), value["removing"] == true);
-        Ok(Some((Holdings { made, marked, removing, ..Holdings::default() }, cas)))
+        let found = control("read Storebench's marker", reading).await?;
+        Ok(found.and_then(|(text, cas)| Some((read_marker(KIND, &text)?, cas))))
     }
 
     /// Writes the marker over the one that the look found, or creates it if there was none.
     async fn write_marker(&self, scope: bool, marked: &[Marked], removing: bool) -> Result<SiteOutcome, StoreError> {
         let collection = self.link.bucket.scope(&self.settings.scope).collection(MARKERS);
-        let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (made.name.as_str(), made.mark.as_str())).collect();
-        let marker = json!({ "made_by": "storebench", "scope": scope, "collections": marks, "removing": removing });
+        let marker = marker(KIND, scope, marked, removing);
         let writing = async {
             let written = match &self.marker {
                 Some((_, cas)) => collection.replace(MARKER, &marker, ReplaceOptions::new().cas(*cas)).await,

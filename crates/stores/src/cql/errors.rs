@@ -20,26 +20,18 @@ pub(super) enum Writes {
 }
 
 /// The error of an operation.
-pub(super) fn op_error(kind: OpKind, writes: Writes, error: &ExecutionError) -> OpError {
-    match error {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, said)) => {
-            let kind = server_error(writes, error, said);
-            OpError::new(kind, format!("{error}: {said}"))
-        }
-        ExecutionError::LastAttemptError(error) => match error {
-            RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
-                OpError::new(ErrorKind::Refused, format!("the request cannot be written: {error}"))
-            }
-            RequestAttemptError::UnableToAllocStreamId => {
-                OpError::fixed(ErrorKind::Temporary, "too many requests are in flight on the connection")
-            }
-            error => lost(if writes == Writes::No { OpKind::Read } else { kind }, &error.to_string()),
-        },
-        ExecutionError::ConnectionPoolError(_) => not_connected(),
-        ExecutionError::EmptyPlan => OpError::fixed(ErrorKind::Temporary, "no node is known that may be asked"),
-        ExecutionError::BadQuery(error) => OpError::new(ErrorKind::Refused, format!("{error}")),
-        error => lost(if writes == Writes::No { OpKind::Read } else { kind }, &error.to_string()),
-    }
+pub(super) fn op_error(writes: Writes, error: &ExecutionError) -> OpError {
+    use RequestAttemptError::{CqlRequestSerialization, DbError, SerializationError, UnableToAllocStreamId};
+    let kind = match error {
+        ExecutionError::LastAttemptError(DbError(error, said)) => server_error(writes, error, said),
+        ExecutionError::LastAttemptError(SerializationError(_) | CqlRequestSerialization(_))
+        | ExecutionError::BadQuery(_) => ErrorKind::Refused,
+        ExecutionError::LastAttemptError(UnableToAllocStreamId) | ExecutionError::EmptyPlan => ErrorKind::Temporary,
+        ExecutionError::SchemaAgreementError(_) => ErrorKind::Failed,
+        ExecutionError::ConnectionPoolError(_) => return not_connected(),
+        error => return lost(if writes == Writes::No { OpKind::Read } else { OpKind::Upsert }, &error.to_string()),
+    };
+    OpError::new(kind, reason(error))
 }
 
 /// Whether the operation failed because its connection, or every connection, is gone.
@@ -64,15 +56,13 @@ fn server_error(writes: Writes, error: &DbError, said: &str) -> ErrorKind {
         | DbError::ConfigError
         | DbError::ProtocolError => Refused,
         // A lightweight transaction may have been decided before there were too few nodes to commit it.
-        DbError::Unavailable { consistency, .. } => match (writes, consistency) {
-            (Writes::Lwt, Consistency::Serial | Consistency::LocalSerial) | (Writes::No | Writes::Plain, _) => {
-                Temporary
-            }
-            (Writes::Lwt, _) => OutcomeUnknown,
-        },
+        DbError::Unavailable { consistency, .. } if writes == Writes::Lwt && !consistency.is_serial() => OutcomeUnknown,
         // Too many hints: the write may have been sent to some replicas before.
         DbError::Overloaded if writes != Writes::No && said.contains("hints") => OutcomeUnknown,
-        DbError::Overloaded | DbError::IsBootstrapping | DbError::RateLimitReached { .. } => Temporary,
+        DbError::Unavailable { .. }
+        | DbError::Overloaded
+        | DbError::IsBootstrapping
+        | DbError::RateLimitReached { .. } => Temporary,
         DbError::ReadTimeout { .. } => unclear(Temporary),
         // Of too many tombstones, among others: it would fail again.
         DbError::ReadFailure { .. } => unclear(Failed),
@@ -81,20 +71,15 @@ fn server_error(writes: Writes, error: &DbError, said: &str) -> ErrorKind {
     }
 }
 
-/// The error of a control call.
+/// The error of a control call. It is tried again if the same error of a read is temporary.
 pub(super) fn store_error(place: &str, doing: &str, error: &ExecutionError) -> StoreError {
     let told = format!("{place}: cannot {doing}: {}", reason(error));
     match error {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => match error {
-            DbError::Unavailable { .. }
-            | DbError::Overloaded
-            | DbError::IsBootstrapping
-            | DbError::ReadTimeout { .. } => StoreError::Unreachable(told),
-            DbError::Unauthorized => StoreError::NotSupported(told),
-            _ => StoreError::Failed(told),
-        },
-        ExecutionError::BadQuery(_) | ExecutionError::SchemaAgreementError(_) => StoreError::Failed(told),
-        _ => StoreError::Unreachable(told),
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Unauthorized, _)) => {
+            StoreError::NotSupported(told)
+        }
+        error if op_error(Writes::No, error).kind == ErrorKind::Temporary => StoreError::Unreachable(told),
+        _ => StoreError::Failed(told),
     }
 }
 
@@ -122,14 +107,10 @@ pub(super) fn is_gone(error: &StoreError) -> bool {
 
 /// The error of connecting.
 pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError {
-    let setup = match error {
+    let why = match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
-            last_connection_error,
-        })) => Some(last_connection_error),
-        _ => None,
-    };
-    let why = match setup {
-        Some(ConnectionError::ConnectionSetupRequestError(setup)) => match setup.get_error() {
+            last_connection_error: ConnectionError::ConnectionSetupRequestError(setup),
+        })) => match setup.get_error() {
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
                 "the server wants a login; put user and password into the URL, or the password into STOREBENCH_PASSWORD"
                     .to_owned()
@@ -139,8 +120,7 @@ pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError 
             }
             other => format!("the server did not accept the connection: {other}"),
         },
-        Some(error) => format!("cannot connect: {error}"),
-        None => format!("cannot connect: {error}"),
+        error => format!("cannot connect: {error}"),
     };
     StoreError::Unreachable(format!("{place}: {why}"))
 }
@@ -174,6 +154,6 @@ mod tests {
             assert_eq!(told, expected, "{error:?}");
         }
         assert_eq!(server_error(Writes::Plain, &DbError::Overloaded, "Too many in flight hints"), OutcomeUnknown);
-        assert_eq!(op_error(OpKind::Upsert, Writes::Plain, &ExecutionError::EmptyPlan).kind, Temporary);
+        assert_eq!(op_error(Writes::Plain, &ExecutionError::EmptyPlan).kind, Temporary);
     }
 }

@@ -1,5 +1,7 @@
 //! What a server reports about itself. Virtual tables tell of the node that answers.
 
+use std::collections::BTreeSet;
+
 use storebench_engine::store::{Stats, StoreError, StoreSettings};
 
 use super::link::{Cells, Link, literal};
@@ -24,45 +26,35 @@ const SETTINGS: &str = "auto_snapshot batch_size_fail_threshold cas_contention_t
 
 const ASK_POOLS: &str = "SELECT name, active_tasks, pending_tasks, blocked_tasks FROM system_views.thread_pools";
 
+/// What is told of each table, by which query, and how the tables of the study are put together. The histograms of
+/// tombstones are over all reads since the node started, and decay.
+const OF_TABLES: [(&str, &str, fn(f64, f64) -> f64); 3] = [
+    ("disk_mebibytes", "mebibytes FROM system_views.disk_usage", |one, other| one + other),
+    ("tombstones_per_read_p99", "p99th FROM system_views.tombstones_per_read", f64::max),
+    ("tombstones_per_read_max", "max FROM system_views.tombstones_per_read", f64::max),
+];
+
 /// The statistics of the node that answers.
-pub(super) async fn statistics(link: &Link, keyspaces: &[&str]) -> Result<Stats, StoreError> {
+pub(super) async fn statistics(link: &Link, keyspaces: &BTreeSet<&str>) -> Result<Stats, StoreError> {
     let mut stats = Stats::new();
-    for row in link.rows_if_known(ASK_POOLS).await.unwrap_or_default() {
+    for row in link.rows_if_known(ASK_POOLS).await {
         let Some((_, what, _)) = POOLS.iter().find(|(name, ..)| *name == row.text(0)) else { continue };
         for (column, state) in [(1, "active"), (2, "pending"), (3, "blocked")] {
             stats.extend(row.number(column).map(|number| (format!("{what}_{state}"), number)));
         }
     }
-    for keyspace in keyspaces {
-        let within = format!("WHERE keyspace_name = {} ALLOW FILTERING", literal(keyspace));
-        let query = format!("SELECT mebibytes FROM system_views.disk_usage {within}");
-        if let Some(rows) = link.rows_if_known(query).await {
-            let total = rows.iter().filter_map(|row| row.number(0)).sum::<f64>();
-            add(&mut stats, "disk_mebibytes", total, |old, new| old + new);
-        }
-        // The histograms are over all reads since the node started, and decay.
-        let query = format!("SELECT p99th, max FROM system_views.tombstones_per_read {within}");
-        for row in link.rows_if_known(query).await.unwrap_or_default() {
-            for (column, name) in [(0, "tombstones_per_read_p99"), (1, "tombstones_per_read_max")] {
-                if let Some(number) = row.number(column) {
-                    add(&mut stats, name, number, f64::max);
-                }
-            }
-        }
+    for (name, query, together) in OF_TABLES {
+        let rows = link.rows_if_known(format!("SELECT keyspace_name, {query}")).await;
+        let ours = rows.iter().filter(|row| keyspaces.contains(row.text(0)));
+        let number = ours.filter_map(|row| row.number(1)).reduce(together);
+        stats.extend(number.map(|number| (name.to_owned(), number)));
     }
     Ok(stats)
 }
 
-fn add(stats: &mut Stats, name: &str, number: f64, together: impl Fn(f64, f64) -> f64) {
-    match stats.iter_mut().find(|(known, _)| known == name) {
-        Some((_, old)) => *old = together(*old, number),
-        None => stats.push((name.to_owned(), number)),
-    }
-}
-
 /// Whether the node has no work in the background. A server that does not tell is never known to be idle.
 pub(super) async fn is_idle(link: &Link) -> bool {
-    let Some(rows) = link.rows_if_known(ASK_POOLS).await else { return false };
+    let rows = link.rows_if_known(ASK_POOLS).await;
     let busy = |column, row: &Cells| row.number(column).is_none_or(|tasks| tasks > 0.0);
     let counts = |row: &&Cells| POOLS.iter().any(|(name, _, idles)| *idles && *name == row.text(0));
     !rows.is_empty() && rows.iter().filter(counts).all(|row| !busy(1, row) && !busy(2, row))
@@ -78,7 +70,7 @@ pub(super) async fn settings(link: &Link, settings: &Settings) -> Result<StoreSe
     }
     let keyspace = literal(&settings.keyspace);
     let query = format!("SELECT toJson(replication) FROM system_schema.keyspaces WHERE keyspace_name = {keyspace}");
-    if let Some(row) = link.rows_if_known(query).await.as_ref().and_then(|rows| rows.first()) {
+    if let Some(row) = link.rows_if_known(query).await.first() {
         reported.add("replication of the keyspace", row.text(0), None);
     }
     Ok(reported)

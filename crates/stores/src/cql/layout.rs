@@ -4,9 +4,8 @@
 //! keyspace, and which of its tables Storebench made. It is only written by lightweight transactions, over what the
 //! last look found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use storebench_engine::store::{
     Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, WantedCollection, several,
 };
@@ -15,14 +14,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::errors::is_gone;
 use super::link::{Link, literal};
-use super::settings::{NAMES, Settings, is_name, quoted};
+use super::settings::{NAMES, Settings, is_name, quoted, replication_cql};
 use super::table::{column_of, fields};
+use crate::marker::{marker, read_marker};
 use crate::net;
 
 /// The table that holds the marker.
 const MARKERS: &str = "storebench_marker";
 /// The only row of it.
 const MARKER: &str = "storebench";
+/// What the marker calls the place.
+const KIND: &str = "keyspace";
 /// What a keyspace may contain, with the system table that lists it and its column of names.
 const KINDS: [(&str, &str); 5] = [
     ("tables", "table_name"),
@@ -72,7 +74,7 @@ impl<'s> Keyspace<'s> {
     /// Refuses more replicas than there are nodes: a majority of them could not acknowledge the marker.
     fn check_replication(&self) -> Result<(), StoreError> {
         let nodes = self.link.session.get_cluster_state().get_nodes_info().len();
-        let wanted: u32 = self.settings.replication.per_datacenter().iter().map(|(_, copies)| copies).sum();
+        let wanted: u32 = self.settings.replication.iter().map(|(_, copies)| copies).sum();
         if wanted as usize <= nodes {
             return Ok(());
         }
@@ -94,9 +96,7 @@ impl<'s> Keyspace<'s> {
 
     /// Writes the marker over the one that was found, or where there was none.
     async fn write_marker(&mut self, made: bool, marked: &[Marked], removing: bool) -> Result<SiteOutcome, StoreError> {
-        let marks: BTreeMap<&str, &str> = marked.iter().map(|made| (&*made.name, &*made.mark)).collect();
-        let text = json!({ "made_by": "storebench", "keyspace": made, "collections": marks, "removing": removing })
-            .to_string();
+        let text = marker(KIND, made, marked, removing).to_string();
         let before = self.marker.as_deref().map_or_else(|| "null".to_owned(), literal);
         let statement = format!(
             "UPDATE {} SET marker = {} WHERE id = {} IF marker = {before}",
@@ -148,18 +148,9 @@ impl<'s> Keyspace<'s> {
         Ok(())
     }
 
-    fn read(text: &str) -> Option<Holdings> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        if value["made_by"] != "storebench" {
-            return None;
-        }
-        let marks = value["collections"].as_object().into_iter().flatten();
-        Some(Holdings {
-            made: Some(value["keyspace"] == true),
-            marked: marks.map(|(name, mark)| Marked::new(name, mark.as_str().unwrap_or_default())).collect(),
-            removing: value["removing"] == true,
-            ..Holdings::default()
-        })
+    /// What the marker says.
+    fn marked(&self) -> Option<Holdings> {
+        read_marker(KIND, self.marker.as_deref()?.as_bytes())
     }
 
     /// Everything in keyspaces of users: the keyspace, the kind and the name of each thing. Indexes of ScyllaDB are
@@ -188,11 +179,6 @@ impl Site for Keyspace<'_> {
         format!("{}: the keyspace `{}`", self.link.place, self.settings.keyspace)
     }
 
-    fn form(&self, body: Body) -> String {
-        let what = if body == Body::Counter { "counters" } else { body.name() };
-        format!("collection of {what}")
-    }
-
     fn check(&self, layout: &Layout) -> Result<(), StoreError> {
         match layout.collections.iter().find(|collection| !is_name(&collection.name)) {
             None => Ok(()),
@@ -212,7 +198,7 @@ impl Site for Keyspace<'_> {
         let tables = within().filter(|(_, kind, _)| *kind == "tables").map(|(.., name)| name.clone());
         self.tables = exists.then(|| tables.collect());
         self.marker = if self.has(MARKERS) { self.read_marker().await? } else { None };
-        let mut found = self.marker.as_deref().and_then(Self::read).unwrap_or_default();
+        let mut found = self.marked().unwrap_or_default();
         let marker = found.clone();
         let is_ours = |kind: &str, name: &str| {
             kind == "tables" && (marker.marked_as(name).is_some() || (name == MARKERS && marker.made.is_some()))
@@ -247,8 +233,8 @@ impl Site for Keyspace<'_> {
         let what = format!("create the keyspace `{keyspace}`");
         if self.tables.is_none() {
             self.check_replication()?;
-            let name = quoted(keyspace);
-            let statement = format!("CREATE KEYSPACE {name} WITH replication = {}", self.settings.replication);
+            let replication = replication_cql(&self.settings.replication);
+            let statement = format!("CREATE KEYSPACE {} WITH replication = {replication}", quoted(keyspace));
             self.created = self.change(&what, statement).await?;
         }
         if !self.has(MARKERS) {
@@ -258,11 +244,9 @@ impl Site for Keyspace<'_> {
         if (wanted.first || wanted.collections.iter().any(WantedCollection::marks))
             && self.write_marker(wanted.made || self.created, &wanted.marked, false).await? == SiteOutcome::Changed
         {
-            let now = self.read_marker().await?;
-            return match now {
-                Some(text) if Self::read(&text).is_none() => Err(self.marker_taken(&self.place(MARKERS))),
-                _ => Ok(SiteOutcome::Changed),
-            };
+            self.marker = self.read_marker().await?;
+            let taken = self.marker.is_some() && self.marked().is_none();
+            return if taken { Err(self.marker_taken(&self.place(MARKERS))) } else { Ok(SiteOutcome::Changed) };
         }
         for planned in &wanted.collections {
             self.make_table(planned).await?;
@@ -274,7 +258,7 @@ impl Site for Keyspace<'_> {
     /// mark. If this is killed, what is left belongs to a study, and the next one removes it.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         let keyspace = self.settings.keyspace.clone();
-        let made = self.marker.as_deref().and_then(Self::read).is_some_and(|marker| marker.made == Some(true));
+        let made = self.marked().is_some_and(|marker| marker.made == Some(true));
         if removal.whole {
             if self.write_marker(made, &removal.going, true).await? == SiteOutcome::Changed {
                 return Ok(SiteOutcome::Changed);
@@ -301,7 +285,7 @@ impl Site for Keyspace<'_> {
         }
         // The marker stays if others have added marks meanwhile.
         self.marker = self.read_marker().await?;
-        let now = self.marker.as_deref().and_then(Self::read).map(|marker| marker.marked).unwrap_or_default();
+        let now = self.marked().map(|marker| marker.marked).unwrap_or_default();
         let left: Vec<Marked> = now.into_iter().filter(|marked| !removal.takes(&marked.name)).collect();
         if !left.is_empty() {
             return self.write_marker(made, &left, false).await;

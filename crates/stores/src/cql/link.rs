@@ -7,14 +7,16 @@ use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::frame::types::Consistency;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::Statement;
+use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
 use storebench_engine::store::StoreError;
 
-use super::errors::{connect_error, store_error};
-use super::settings::{Level, Settings};
+use super::errors::{connect_error, prepare_error, store_error};
+use super::settings::Settings;
 
 /// How long connecting, and each control statement, may take. Creating an index takes longest.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,7 +48,7 @@ impl Link {
         let profile = ExecutionProfile::builder()
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
             .load_balancing_policy(balancing.build())
-            .consistency(settings.level(Level::Quorum))
+            .consistency(settings.level(Consistency::Quorum))
             .serial_consistency(Some(settings.serial()))
             .request_timeout(timeout)
             .build();
@@ -86,6 +88,12 @@ impl Link {
         done.map(drop).map_err(|error| store_error(&self.place, doing, &error))
     }
 
+    /// Prepares a statement.
+    pub(super) async fn prepare(&self, cql: &str) -> Result<PreparedStatement, StoreError> {
+        let prepared = self.session.prepare(cql).await;
+        prepared.map_err(|error| prepare_error(&self.place, error))
+    }
+
     /// The rows of a query.
     pub(super) async fn rows(&self, doing: &str, query: impl Into<Statement>) -> Result<Vec<Cells>, StoreError> {
         let answer = self.session.query_unpaged(query, ()).await;
@@ -94,14 +102,17 @@ impl Link {
             let rows = answer.into_rows_result().ok()?;
             rows.rows::<Row>().ok()?.map(|row| row.ok().map(|row| Cells(row.columns))).collect()
         };
-        read().ok_or_else(|| {
-            StoreError::Failed(format!("{}: cannot {doing}: the server's answer is invalid", self.place))
-        })
+        read().ok_or_else(|| self.garbled(doing))
     }
 
-    /// The rows of a query of a table that not every server has.
-    pub(super) async fn rows_if_known(&self, query: impl Into<Statement>) -> Option<Vec<Cells>> {
-        self.rows("read its system tables", query).await.ok()
+    /// The rows of a query of a table that not every server has; none if it has it not.
+    pub(super) async fn rows_if_known(&self, query: impl Into<Statement>) -> Vec<Cells> {
+        self.rows("read its system tables", query).await.unwrap_or_default()
+    }
+
+    /// The error of an answer that cannot be read.
+    pub(super) fn garbled(&self, doing: &str) -> StoreError {
+        StoreError::Failed(format!("{}: cannot {doing}: the server's answer is invalid", self.place))
     }
 }
 

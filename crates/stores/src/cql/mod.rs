@@ -30,6 +30,7 @@ mod settings;
 mod table;
 mod values;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ use layout::Keyspace;
 use link::Link;
 use server::{CONSISTENCY, Facts};
 pub(crate) use session::CqlSession;
-use settings::{Level, Settings};
+use settings::Settings;
 use table::Table;
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -79,21 +80,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The least time that a session's connection may be silent before it counts as lost.
 const LEAST_SILENCE: Duration = Duration::from_secs(1);
 
-/// The result of `prepare`.
-#[derive(Debug, Clone)]
-struct Ready {
-    tables: Arc<Vec<Table>>,
-    read_only: bool,
+/// The keyspaces of tables, each once.
+fn keyspaces(tables: &[Table]) -> BTreeSet<&str> {
+    tables.iter().map(|table| &*table.keyspace).collect()
 }
 
-impl Ready {
-    /// The keyspaces of the tables, each once.
-    fn keyspaces(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = self.tables.iter().map(|table| table.keyspace.as_str()).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
+/// Whether the store was prepared for reading only.
+fn read_only(tables: &[Table]) -> bool {
+    tables.iter().all(|table| table.read_only)
 }
 
 pub(crate) struct CqlStore {
@@ -102,7 +96,8 @@ pub(crate) struct CqlStore {
     /// The client of control calls. It is kept, because it asks a cluster much when it begins.
     kept: Memo<Link>,
     facts: Memo<Facts>,
-    ready: Memo<Ready>,
+    /// The tables of the layout that was prepared.
+    ready: Memo<Arc<Vec<Table>>>,
 }
 
 impl CqlStore {
@@ -121,12 +116,10 @@ impl CqlStore {
     fn with_link<T>(&self, call: impl AsyncFn(&Link) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.control.block_on(async {
             if let Some(link) = self.kept.take() {
-                match call(&link).await {
-                    Err(StoreError::Unreachable(_)) => {}
-                    answer => {
-                        self.kept.set(link);
-                        return answer;
-                    }
+                let answer = call(&link).await;
+                if !matches!(answer, Err(StoreError::Unreachable(_))) {
+                    self.kept.set(link);
+                    return answer;
                 }
             }
             let link = Link::control(&self.settings).await?;
@@ -138,10 +131,9 @@ impl CqlStore {
 
     /// Learns what the cluster is.
     async fn learn(&self, link: &Link) -> Result<Facts, StoreError> {
-        let facts = match self.ready.get() {
-            Some(ready) => Facts::ask(link, &self.settings, &ready.keyspaces()).await?,
-            None => Facts::ask(link, &self.settings, &[&self.settings.keyspace]).await?,
-        };
+        let tables = self.ready.get();
+        let keyspaces = tables.as_ref().map_or_else(|| [&*self.settings.keyspace].into(), |tables| keyspaces(tables));
+        let facts = Facts::ask(link, &self.settings, &keyspaces).await?;
         self.facts.set(facts.clone());
         Ok(facts)
     }
@@ -170,7 +162,7 @@ impl CqlStore {
         } else {
             prepare(&mut keyspace, layout, how).await?;
         }
-        let (mut tables, read_only) = (Vec::new(), how == Prepare::ReadOnly);
+        let mut tables = Vec::new();
         for collection in &layout.collections {
             let (keyspace, name) = self.place(collection);
             tables.push(match &collection.existing {
@@ -180,19 +172,19 @@ impl CqlStore {
                 }
                 None => {
                     let fields = table::fields(link, keyspace, name).await?;
-                    Table::ours(keyspace, name, collection.body, read_only, fields)
+                    Table::ours(keyspace, name, collection.body, how == Prepare::ReadOnly, fields)
                 }
             });
         }
         Ok(tables)
     }
 
-    fn ready(&self) -> Result<Ready, StoreError> {
+    fn ready(&self) -> Result<Arc<Vec<Table>>, StoreError> {
         self.ready.prepared(&self.settings.address.shown)
     }
 
     fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
-        net::collection(&self.ready()?.tables, collection).cloned()
+        net::collection(&self.ready()?, collection).cloned()
     }
 }
 
@@ -212,7 +204,7 @@ impl Store for CqlStore {
 
     fn capabilities(&self) -> Capabilities {
         let ready = self.ready.get();
-        let any = |of: fn(&Table) -> bool| ready.as_ref().is_some_and(|ready| ready.tables.iter().any(of));
+        let any = |of: fn(&Table) -> bool| ready.iter().flat_map(|tables| tables.iter()).any(of);
         let (theirs, rows) = (any(|table| table.theirs), any(Table::is_rows));
         let lwt = self.settings.all_lwt;
         let support = |kind| {
@@ -283,15 +275,14 @@ impl Store for CqlStore {
     fn prepare(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         self.ready.take();
         self.with_link(async |link| {
-            let tables = Arc::new(self.prepare_now(link, layout, how).await?);
-            self.ready.set(Ready { tables, read_only: how == Prepare::ReadOnly });
+            self.ready.set(Arc::new(self.prepare_now(link, layout, how).await?));
             // The keyspace may be another one now, or have been created.
             self.learn(link).await.map(drop)
         })
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<CqlSession, StoreError> {
-        let ready = self.ready()?;
+        let tables = self.ready()?;
         let silence = options.timeout.max(LEAST_SILENCE);
         // The engine gives operations up.
         let link = Link::open(&self.settings, silence, None).await?;
@@ -306,20 +297,19 @@ impl Store for CqlStore {
             )));
         };
         let reads = facts.read_level(options.consistency, *writes);
-        CqlSession::new(link, &self.settings, &ready, (reads, *writes)).await
+        CqlSession::new(link, &self.settings, &tables, (reads, *writes)).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        if self.ready().is_ok_and(|ready| ready.read_only) {
+        if self.ready.get().is_some_and(|tables| read_only(&tables)) {
             return Ok(true);
         }
         self.with_link(async |link| settled(at_most, LOOK_EVERY, async || Ok(figures::is_idle(link).await)).await)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        let ready = self.ready.get();
-        let keyspaces = ready.as_ref().map(Ready::keyspaces).unwrap_or_default();
-        self.with_link(async |link| figures::statistics(link, &keyspaces).await)
+        let tables = self.ready.get().unwrap_or_default();
+        self.with_link(async |link| figures::statistics(link, &keyspaces(&tables)).await)
     }
 
     fn own_settings(&self) -> Result<StoreSettings, StoreError> {

@@ -6,12 +6,10 @@ use futures_util::{StreamExt, stream};
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::statement::prepared::PreparedStatement;
-use storebench_engine::store::{
-    Batch, BulkWrite, Collected, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request,
-};
+use storebench_engine::store::{Batch, Collected, ErrorKind, Op, OpError, OpKind, OwnedReply, Reject, Request};
 
 use super::errors::{Writes, is_disconnected, op_error};
-use super::session::{Shared, Target, Verb};
+use super::session::{Shared, Target};
 use super::table::term;
 use super::values::{Bound, Raw};
 use crate::document::{self, CHANGED, EXISTS, Effect, collection_of};
@@ -27,24 +25,19 @@ impl Shared {
     /// Runs an operation.
     pub(super) async fn start(&self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
         let target = collection_of(request, &self.targets, self.read_only)?;
+        let (kind, contents) = (request.op.kind(), request.contents);
         match request.op {
-            Op::BulkWrite { kind: BulkWrite::Insert, items } => {
-                self.bulk_write(target, items, |key, body| Op::Insert { key, body }).await
+            Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } | Op::BulkRead { keys: items } => {
+                self.bulk(target, kind, items, contents).await
             }
-            Op::BulkWrite { kind: BulkWrite::Upsert, items } => {
-                self.bulk_write(target, items, |key, body| Op::Upsert { key, body }).await
-            }
-            Op::BulkDelete { keys } => self.bulk_write(target, keys, |key, _| Op::Delete { key }).await,
-            Op::BulkRead { keys } => self.bulk_read(target, keys, request.contents).await,
-            Op::Page { field, value, limit } => self.page(target, field, value, limit, request.contents).await,
-            op => self.one(target, op, request.contents).await,
+            Op::Page { field, value, limit } => self.page(target, field, value, limit, contents).await,
+            op => self.one(target, op, contents).await,
         }
     }
 
     /// Runs a statement.
     async fn run(
         &self,
-        kind: OpKind,
         writes: Writes,
         statement: Option<&PreparedStatement>,
         values: &[Bound<'_>],
@@ -59,7 +52,37 @@ impl Shared {
                 if is_disconnected(&error) && self.connected.replace(false) {
                     self.disconnects.set(self.disconnects.get() + 1);
                 }
-                Err(op_error(kind, writes, &error))
+                Err(op_error(writes, &error))
+            }
+        }
+    }
+
+    async fn rows(
+        &self,
+        statement: Option<&PreparedStatement>,
+        values: &[Bound<'_>],
+    ) -> Result<QueryRowsResult, OpError> {
+        self.run(Writes::No, statement, values).await?.ok_or(GARBLED)
+    }
+
+    /// Runs a lightweight transaction, with the error if there is no document, and if its condition is false.
+    async fn lwt(
+        &self,
+        statement: Option<&PreparedStatement>,
+        values: &[Bound<'_>],
+        missing: OpError,
+        differs: OpError,
+    ) -> Result<OwnedReply, OpError> {
+        let answer = self.run(Writes::Lwt, statement, values).await?;
+        let row = answer.as_ref().and_then(|answer| first(answer).ok().flatten());
+        match row.as_deref() {
+            Some([Raw(Some([1])), ..]) => Ok(OwnedReply::documents(1)),
+            // The values that a condition was compared with follow; all of them are null if there is no row.
+            Some([Raw(Some([0])), rest @ ..]) => {
+                Err(if rest.iter().any(|cell| cell.0.is_some()) { differs } else { missing })
+            }
+            _ => {
+                Err(OpError::fixed(ErrorKind::OutcomeUnknown, "the server does not say whether it wrote the document"))
             }
         }
     }
@@ -68,9 +91,10 @@ impl Shared {
     async fn one(&self, target: &Target, op: Op<'_>, contents: bool) -> Result<OwnedReply, OpError> {
         let (kind, table) = (op.kind(), &target.table);
         check_fits(kind, table.body)?;
+        let statement = target.statement(kind, false);
         match op {
             Op::Read { key } => {
-                let found = self.rows(kind, target, Verb::Read, &table.key(key)?).await?;
+                let found = self.rows(statement, &table.key(key)?).await?;
                 let row = first(&found)?.ok_or(OpError::not_found())?;
                 let body = table.document_of(&row).ok_or(NULL)?;
                 let reply = OwnedReply::documents(1);
@@ -81,31 +105,30 @@ impl Shared {
                 })
             }
             Op::Exists { key } => {
-                let found = self.rows(kind, target, Verb::Exists, &table.key(key)?).await?;
+                let found = self.rows(statement, &table.key(key)?).await?;
                 Ok(OwnedReply::documents(u32::from(found.rows_num() > 0)))
             }
             Op::Upsert { key, body } | Op::Insert { key, body } | Op::Replace { key, body } => {
                 document::check(table.body, body)?;
                 let mut values = table.document_values(body, kind == OpKind::Insert);
                 values.extend(table.key(key)?);
-                let (verb, error) = match kind {
-                    OpKind::Insert => (Verb::InsertNew, EXISTS),
-                    OpKind::Replace => (Verb::Replace, OpError::not_found()),
-                    _ if self.all_lwt => (Verb::Upsert, RESERVED),
-                    _ => {
-                        self.run(kind, Writes::Plain, target.statements.get(&Verb::Upsert), &values).await?;
-                        return Ok(OwnedReply::documents(1));
-                    }
+                if kind == OpKind::Upsert && !self.all_lwt {
+                    self.run(Writes::Plain, statement, &values).await?;
+                    return Ok(OwnedReply::documents(1));
+                }
+                let error = match kind {
+                    OpKind::Insert => EXISTS,
+                    OpKind::Replace => OpError::not_found(),
+                    _ => RESERVED,
                 };
-                done(self.lwt(kind, target, verb, &values).await?, &error, &error)
+                self.lwt(statement, &values, error.clone(), error).await
             }
             Op::Delete { key } => {
-                let applied = self.lwt(kind, target, Verb::Delete, &table.key(key)?).await?;
-                done(applied, &OpError::not_found(), &OpError::not_found())
+                self.lwt(statement, &table.key(key)?, OpError::not_found(), OpError::not_found()).await
             }
             Op::CompareAndSwap { key, expected, body } => {
                 document::check(table.body, body)?;
-                done(self.swap(kind, target, key, expected, body, None).await?, &OpError::not_found(), &CHANGED)
+                self.swap(target, key, expected, body, None).await
             }
             Op::Touch { key, .. }
             | Op::Append { key, .. }
@@ -116,81 +139,51 @@ impl Shared {
         }
     }
 
-    async fn rows(
-        &self,
-        kind: OpKind,
-        target: &Target,
-        verb: Verb,
-        values: &[Bound<'_>],
-    ) -> Result<QueryRowsResult, OpError> {
-        self.run(kind, Writes::No, target.statements.get(&verb), values).await?.ok_or(GARBLED)
-    }
-
-    /// Runs a lightweight transaction.
-    async fn lwt(&self, kind: OpKind, target: &Target, verb: Verb, values: &[Bound<'_>]) -> Result<Applied, OpError> {
-        let answer = self.run(kind, Writes::Lwt, target.statements.get(&verb), values).await?;
-        let row = answer.as_ref().and_then(|answer| first(answer).ok().flatten());
-        match row.as_deref() {
-            Some([Raw(Some([1])), ..]) => Ok(Applied::Yes),
-            // The values that a condition was compared with follow; all of them are null if there is no row.
-            Some([Raw(Some([0])), rest @ ..]) => {
-                Ok(if rest.iter().any(|cell| cell.0.is_some()) { Applied::Differs } else { Applied::Missing })
-            }
-            _ => {
-                Err(OpError::fixed(ErrorKind::OutcomeUnknown, "the server does not say whether it wrote the document"))
-            }
-        }
-    }
-
     /// Replaces a document by another one, which expires in so many seconds.
     async fn swap(
         &self,
-        kind: OpKind,
         target: &Target,
         key: &str,
         expected: &[u8],
         body: &[u8],
         expires_in: Option<i32>,
-    ) -> Result<Applied, OpError> {
-        let verb = if expires_in.is_some() { Verb::SwapWithTtl } else { Verb::Swap };
+    ) -> Result<OwnedReply, OpError> {
         let mut values: Vec<Bound<'_>> = expires_in.map(Bound::Int).into_iter().collect();
         values.extend(target.table.document_values(body, false));
         values.extend(target.table.key(key)?);
         values.push(Bound::bytes(expected));
-        self.lwt(kind, target, verb, &values).await
-    }
-
-    /// The document as it is, and in how many seconds it expires.
-    async fn now(&self, kind: OpKind, target: &Target, key: &str) -> Result<Option<(Vec<u8>, Option<i32>)>, OpError> {
-        let found = self.rows(kind, target, Verb::ReadWithTtl, &target.table.key(key)?).await?;
-        let row = first(&found)?;
-        Ok(row.and_then(|row| Some((row.first()?.0?.to_vec(), row.get(1).and_then(|ttl| ttl.int())))))
+        let statement = target.statement(OpKind::CompareAndSwap, expires_in.is_some());
+        self.lwt(statement, &values, OpError::not_found(), CHANGED).await
     }
 
     /// Reads a document, computes the next one, and swaps them, until no other write comes in between.
     async fn change(&self, target: &Target, key: &str, op: &Op<'_>) -> Result<OwnedReply, OpError> {
-        let (kind, mut scratch) = (op.kind(), Vec::new());
+        let mut scratch = Vec::new();
         loop {
-            let old = self.now(kind, target, key).await?;
-            let (body, ttl) = old.as_ref().map_or((None, None), |(body, ttl)| (Some(&**body), *ttl));
+            let found = self.rows(target.statement(OpKind::Read, true), &target.table.key(key)?).await?;
+            let row = first(&found)?;
+            // The document, and in how many seconds it expires.
+            let old = row.as_deref().and_then(|row| Some((row.first()?.0?, row.get(1).and_then(|ttl| ttl.int()))));
+            let body = old.map(|(body, _)| body);
             let (next, ttl, counter) = match *op {
                 Op::Touch { expiry, .. } => (body.ok_or(OpError::not_found())?, Some(whole_seconds(expiry)), None),
                 _ => match document::effect(op, target.table.body, body, &mut scratch)? {
-                    Effect::PutScratch { counter } => (&*scratch, ttl, counter),
+                    Effect::PutScratch { counter } => (&*scratch, old.and_then(|(_, ttl)| ttl), counter),
                     _ => return Err(OpError::unsupported()),
                 },
             };
-            let applied = match body {
-                Some(body) => self.swap(kind, target, key, body, next, ttl).await?,
+            let changed = match body {
+                Some(body) => self.swap(target, key, body, next, ttl).await,
                 None => {
                     let mut values = target.table.document_values(next, true);
                     values.extend(target.table.key(key)?);
-                    self.lwt(kind, target, Verb::InsertNew, &values).await?
+                    self.lwt(target.statement(OpKind::Insert, false), &values, EXISTS, EXISTS).await
                 }
             };
-            if applied == Applied::Yes {
-                let reply = OwnedReply::documents(1);
-                return Ok(if let Some(value) = counter { reply.counter(value) } else { reply });
+            match changed {
+                Ok(reply) => return Ok(if let Some(value) = counter { reply.counter(value) } else { reply }),
+                Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -203,81 +196,59 @@ impl Shared {
         limit: u32,
         contents: bool,
     ) -> Result<OwnedReply, OpError> {
-        let Some(statement) = target.pages.get(field) else {
-            return Err(refused(format!("there is no index of `{field}`")));
-        };
+        let statement = target.pages.get(field).ok_or_else(|| refused(format!("there is no index of `{field}`")))?;
         let wanted = term(value.as_bytes()).ok_or_else(|| refused("a page needs a text, a number, true or false"))?;
         let values = [Bound::bytes(&wanted), Bound::Int(i32::try_from(limit).unwrap_or(i32::MAX))];
-        let found = self.run(OpKind::Page, Writes::No, Some(statement), &values).await?.ok_or(GARBLED)?;
+        let found = self.rows(Some(statement), &values).await?;
         let mut page = Collected::default();
         page.begin(contents);
         for row in rows_of(&found)? {
             let row = row?;
-            let (key, body) = row.split_at_checked(target.table.key_columns()).ok_or(GARBLED)?;
-            let key = target.table.key_text(key).ok_or(GARBLED)?;
-            page.add(&key, &target.table.document_of(body).ok_or(NULL)?);
+            let (key, body, _) = target.table.read_row(&row).ok_or(GARBLED)?;
+            page.add(&key, &body.ok_or(NULL)?);
         }
         Ok(page.into_reply())
     }
 
-    /// Runs an operation for each item, many at once. Items with the same key run one after the other.
-    async fn each<'a>(
+    /// Runs an operation for each item, many at once. Items with the same key run one after the other. What does not
+    /// exist is left out.
+    async fn bulk(
         &self,
         target: &Target,
-        items: Batch<'a>,
-        op: impl Fn(&'a str, &'a [u8]) -> Op<'a>,
-    ) -> Vec<(usize, Result<OwnedReply, OpError>)> {
+        kind: OpKind,
+        items: Batch<'_>,
+        contents: bool,
+    ) -> Result<OwnedReply, OpError> {
         let mut rounds = Rounds::default();
         rounds.arrange(items, Within::Given);
-        let mut all = Vec::with_capacity(items.len());
+        let mut answers = Vec::with_capacity(items.len());
         for round in rounds.ranges() {
             let started = rounds.order[round].iter().map(|item| {
                 let item = *item as usize;
                 let (key, body) = items.get(item).unwrap_or_default();
-                let op = op(key, body);
-                async move { (item, self.one(target, op, true).await) }
+                let op = match kind {
+                    OpKind::BulkInsert => Op::Insert { key, body },
+                    OpKind::BulkUpsert => Op::Upsert { key, body },
+                    OpKind::BulkDelete => Op::Delete { key },
+                    _ => Op::Read { key },
+                };
+                async move { (item, key, self.one(target, op, true).await) }
             });
-            let mut answers = stream::iter(started).buffer_unordered(BULK_IN_FLIGHT);
-            while let Some(answer) = answers.next().await {
-                all.push(answer);
-            }
+            answers.extend(stream::iter(started).buffer_unordered(BULK_IN_FLIGHT).collect::<Vec<_>>().await);
         }
-        all.sort_unstable_by_key(|(item, _)| *item);
-        all
-    }
-
-    /// Writes or removes documents. What does not exist is left out.
-    async fn bulk_write<'a>(
-        &self,
-        target: &Target,
-        items: Batch<'a>,
-        op: impl Fn(&'a str, &'a [u8]) -> Op<'a>,
-    ) -> Result<OwnedReply, OpError> {
-        let (mut done, mut rejects) = (0, Vec::new());
-        for (item, answer) in self.each(target, items, op).await {
+        answers.sort_unstable_by_key(|(item, ..)| *item);
+        let (mut done, mut rejects, mut found) = (0, Vec::new(), Collected::default());
+        found.begin(contents);
+        for (item, key, answer) in answers {
             match answer {
+                Ok(reply) if kind == OpKind::BulkRead => found.add(key, reply.as_reply().body.unwrap_or_default()),
                 Ok(_) => done += 1,
                 Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) if kind == OpKind::BulkRead => return Err(error),
                 Err(error) => rejects.push(Reject { item, error }),
             }
         }
-        Ok(OwnedReply::documents(done).rejects(rejects))
-    }
-
-    async fn bulk_read(&self, target: &Target, keys: Batch<'_>, contents: bool) -> Result<OwnedReply, OpError> {
-        let mut found = Collected::default();
-        found.begin(contents);
-        for (item, answer) in self.each(target, keys, |key, _| Op::Read { key }).await {
-            match answer {
-                Ok(reply) => {
-                    let (key, _) = keys.get(item).unwrap_or_default();
-                    found.add(key, reply.as_reply().body.unwrap_or_default());
-                }
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found.into_reply())
+        Ok(if kind == OpKind::BulkRead { found.into_reply() } else { OwnedReply::documents(done).rejects(rejects) })
     }
 }
 
@@ -285,23 +256,6 @@ impl Shared {
 fn whole_seconds(expiry: Duration) -> i32 {
     let seconds = expiry.as_secs() + u64::from(expiry.subsec_nanos() > 0);
     i32::try_from(seconds.clamp(1, LONGEST_EXPIRY_S)).unwrap_or(i32::MAX)
-}
-
-/// How a condition held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Applied {
-    Yes,
-    /// There is a document, but not the expected one.
-    Differs,
-    Missing,
-}
-
-fn done(applied: Applied, missing: &OpError, differs: &OpError) -> Result<OwnedReply, OpError> {
-    match applied {
-        Applied::Yes => Ok(OwnedReply::documents(1)),
-        Applied::Differs => Err(differs.clone()),
-        Applied::Missing => Err(missing.clone()),
-    }
 }
 
 const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");

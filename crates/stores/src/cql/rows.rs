@@ -4,16 +4,15 @@
 //! Cassandra keeps rows by the tokens of their keys. So what cuts a table into ranges are tokens, as texts.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
-use storebench_engine::store::{BadRow, ErrorKind, LocalFuture, OpKind, RowPage, RowStream, StoreError};
+use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::errors::{Writes, op_error, prepare_error, store_error};
+use super::errors::store_error;
 use super::link::Link;
 use super::operations::rows_of;
 use super::settings::Settings;
@@ -57,43 +56,34 @@ impl Range {
         Ok(Self { settings, table, bounds, statement, open: None, state: Some(PagingState::start()), count: FIRST })
     }
 
-    async fn begin(&self) -> Result<(Link, PreparedStatement), StoreError> {
-        let link = Link::control(&self.settings).await?;
-        let prepared = link.session.prepare(&*self.statement).await;
-        let prepared = prepared.map_err(|error| prepare_error(&link.place, error))?;
-        Ok((link, prepared))
-    }
-
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
         page.clear();
         let Some(state) = self.state.clone() else { return Ok(false) };
         // If this fails, the connection is dropped, and the next try begins where this page did.
         let (link, mut statement) = match self.open.take() {
             Some(open) => open,
-            None => self.begin().await?,
+            None => {
+                let link = Link::control(&self.settings).await?;
+                let statement = link.prepare(&self.statement).await?;
+                (link, statement)
+            }
         };
         statement.set_page_size(i32::try_from(self.count).unwrap_or(i32::MAX));
         let values: Vec<Bound<'_>> = self.bounds.iter().copied().map(Bound::Long).collect();
         let doing = format!("read the rows of {}", self.table.place());
         let answer = link.session.execute_single_page(&statement, values.as_slice(), state).await;
-        let (rows, next) = answer.map_err(|error| {
-            let told = store_error(&link.place, &doing, &error);
-            let temporary = op_error(OpKind::Scan, Writes::No, &error).kind == ErrorKind::Temporary;
-            if temporary { StoreError::Unreachable(told.to_string()) } else { told }
-        })?;
-        let garbled = || StoreError::Failed(format!("{}: cannot {doing}: the server's answer is invalid", link.place));
+        let (rows, next) = answer.map_err(|error| store_error(&link.place, &doing, &error))?;
+        let garbled = || link.garbled(&doing);
         let rows = rows.into_rows_result().map_err(|_| garbled())?;
         let mut bytes = 0;
         for row in rows_of(&rows).map_err(|_| garbled())? {
             let row = row.map_err(|_| garbled())?;
-            let (key, rest) = row.split_at_checked(self.table.key_columns()).ok_or_else(garbled)?;
-            let (document, times) = rest.split_at_checked(self.table.document_columns()).ok_or_else(garbled)?;
-            let key = self.table.key_text(key).ok_or_else(garbled)?;
-            let Some(body) = self.table.document_of(document) else {
+            let (key, body, left_s) = self.table.read_row(&row).ok_or_else(garbled)?;
+            let Some(body) = body else {
                 page.bad.push(BadRow::of(key.as_bytes(), "its document is null".into()));
                 continue;
             };
-            if let Some(left_s) = self.table.expires_in(document, times) {
+            if let Some(left_s) = left_s {
                 let left = Duration::from_secs(u64::try_from(left_s).unwrap_or(0));
                 page.expiring.push((page.rows.len(), left));
             }
@@ -101,10 +91,7 @@ impl Range {
             page.rows.push(&key, &body);
         }
         self.count = (PAGE_BYTES / (bytes / page.rows.len().max(1)).max(1)).clamp(FEWEST, MOST);
-        self.state = match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) => Some(next),
-            ControlFlow::Break(()) => None,
-        };
+        self.state = next.into_paging_control_flow().continue_value();
         drop(rows);
         self.open = Some((link, statement));
         Ok(true)
@@ -127,9 +114,8 @@ pub(super) fn cuts(ranges: usize) -> Vec<String> {
 /// The keys of a sample: a few from each of several places, which are spread evenly over the tokens.
 pub(super) async fn sample(link: &Link, table: &Table, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
     const PLACES: usize = 128;
-    let garbled = || StoreError::Failed(format!("{}: cannot list keys: the server's answer is invalid", link.place));
-    let statement = link.session.prepare(table.select_keys()).await;
-    let statement = statement.map_err(|error| prepare_error(&link.place, error))?;
+    let garbled = || link.garbled("list keys");
+    let statement = link.prepare(&table.select_keys()).await?;
     let places = at_most.clamp(1, PLACES);
     let width = u64::MAX / places as u64;
     // Within its part of the tokens, each place is another one for each seed.

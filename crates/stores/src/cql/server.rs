@@ -1,14 +1,16 @@
 //! What a cluster is, and what it therefore guarantees.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use scylla::frame::types::Consistency;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Statement;
 use scylla::value::CqlValue;
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::link::{Cells, Link, literal};
-use super::settings::{Level, Settings};
+use super::settings::{Replication, Settings};
 
 /// What a cluster says about itself and about a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Facts {
     ///
     /// # Errors
     /// `NotSupported` if the keyspaces guarantee different things.
-    pub(super) async fn ask(link: &Link, settings: &Settings, keyspaces: &[&str]) -> Result<Self, StoreError> {
+    pub(super) async fn ask(link: &Link, settings: &Settings, keyspaces: &BTreeSet<&str>) -> Result<Self, StoreError> {
         let local = link.rows("read its version", "SELECT release_version, partitioner FROM system.local").await?;
         let local = local
             .into_iter()
@@ -67,33 +69,32 @@ impl Facts {
             .ok_or_else(|| StoreError::Unreachable(format!("{}: the server does not tell its version", link.place)))?;
         // ScyllaDB's own table. Its `release_version` is that of the Cassandra that it resembles.
         let scylla = link.rows_if_known("SELECT version FROM system.versions").await;
-        let scylla = scylla.as_ref().and_then(|rows| rows.first()).map(|row| row.text(0).to_owned());
+        let scylla = scylla.first().map(|row| row.text(0));
         let major = local.text(0).split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
         let sai = scylla.is_none() && major >= 5;
-        let version = match &scylla {
+        let version = match scylla {
             Some(version) => format!("ScyllaDB {version}"),
             None => format!("Apache Cassandra {}", local.text(0)),
         };
         let not_synced = why_not_synced(link, scylla.is_some()).await;
-        let mut found = None;
+        let mut found = Vec::new();
         for keyspace in keyspaces {
-            let of_this = keyspace_of(link, settings, keyspace, not_synced).await?;
-            if found.is_some_and(|found| found != of_this) {
+            found.push(keyspace_of(link, settings, keyspace, not_synced).await?);
+            if found.last() != found.first() {
                 return Err(StoreError::NotSupported(format!(
                     "{}: the collections are in keyspaces with different replication or durable_writes ({}); use them \
                      one by one",
                     link.place,
-                    keyspaces.join(", ")
+                    keyspaces.iter().copied().collect::<Vec<_>>().join(", ")
                 )));
             }
-            found = Some(of_this);
         }
-        let (copies, not_synced) = found.unwrap_or((Copies { all: 1, near: 1 }, not_synced));
+        let (copies, not_synced) = found.pop().unwrap_or((Copies { all: 1, near: 1 }, not_synced));
         Ok(Self { version, sai, murmur: local.text(1).ends_with("Murmur3Partitioner"), copies, not_synced })
     }
 
     /// What an acknowledgement can guarantee, and the level of each.
-    pub(super) fn durability(&self) -> Vec<(Durability, Level, &'static str)> {
+    pub(super) fn durability(&self) -> Vec<(Durability, Consistency, &'static str)> {
         let Copies { all, near } = self.copies;
         let quorum = self.copies.quorum();
         let synced = self.not_synced.is_none();
@@ -103,7 +104,7 @@ impl Facts {
         let text = |plain, on_disk| if synced { on_disk } else { plain };
         let mut levels = vec![(
             nodes(1),
-            Level::One,
+            Consistency::One,
             text(
                 "consistency ONE: in the memory of a replica; its commit log is synced later",
                 "consistency ONE: a replica has synced its commit log",
@@ -114,24 +115,24 @@ impl Facts {
             "consistency QUORUM: a majority of the replicas have synced their commit logs",
         );
         if near == all {
-            levels.push((of(Acknowledged::Majority, quorum), Level::Quorum, by_quorum));
+            levels.push((of(Acknowledged::Majority, quorum), Consistency::Quorum, by_quorum));
         }
         if quorum > 1 {
-            levels.push((nodes(quorum), Level::Quorum, if near == all { by_quorum } else { LOCAL_QUORUM }));
+            levels.push((nodes(quorum), Consistency::Quorum, if near == all { by_quorum } else { LOCAL_QUORUM }));
         }
         if all > quorum {
-            levels.push((nodes(all), Level::All, "consistency ALL: every replica has acknowledged"));
+            levels.push((nodes(all), Consistency::All, "consistency ALL: every replica has acknowledged"));
         }
         levels
     }
 
     /// The level of reads that have this consistency after writes of a level.
-    pub(super) fn read_level(&self, consistency: ReadConsistency, writes: Level) -> Level {
+    pub(super) fn read_level(&self, consistency: ReadConsistency, writes: Consistency) -> Consistency {
         match (consistency, writes) {
-            _ if self.copies.all == 1 => Level::One,
-            (ReadConsistency::StaleOk, _) | (_, Level::All) => Level::One,
-            (_, Level::Quorum) => Level::Quorum,
-            (_, Level::One) => Level::All,
+            _ if self.copies.all == 1 => Consistency::One,
+            (ReadConsistency::StaleOk, _) | (_, Consistency::All) => Consistency::One,
+            (_, Consistency::Quorum) => Consistency::Quorum,
+            _ => Consistency::All,
         }
     }
 }
@@ -164,8 +165,7 @@ async fn why_not_synced(link: &Link, scylla: bool) -> Option<&'static str> {
         statement.set_load_balancing_policy(Some(target));
         let rows = link.rows_if_known(statement).await;
         // ScyllaDB puts its values in quotes.
-        let told = rows.as_ref().and_then(|rows| rows.first()).map(|row| row.text(0).trim_matches('"'));
-        match told {
+        match rows.first().map(|row| row.text(0).trim_matches('"')) {
             Some("batch" | "group") => {}
             Some("periodic") => return Some(PERIODIC),
             _ => why = Some(UNTOLD),
@@ -194,7 +194,7 @@ async fn keyspace_of(
                 link.place
             ))
         })?,
-        None => settings.replication.per_datacenter(),
+        None => settings.replication.clone(),
     };
     let all = per_datacenter.iter().map(|(_, copies)| copies).sum::<u32>().max(1);
     let counted = per_datacenter.iter().filter(|(name, _)| name.as_deref().is_none_or(near)).map(|(_, copies)| copies);
@@ -204,7 +204,7 @@ async fn keyspace_of(
 
 /// The replicas in each data centre; without a name if the strategy knows none. `None` for a strategy that is not
 /// known.
-fn replicas(row: &Cells) -> Option<Vec<(Option<String>, u32)>> {
+fn replicas(row: &Cells) -> Option<Replication> {
     let Some(CqlValue::Map(pairs)) = row.value(0) else { return None };
     let mut all = Vec::new();
     for (name, value) in pairs {
@@ -226,30 +226,33 @@ mod tests {
         Facts { version: String::new(), sai: true, murmur: true, copies: Copies { all, near }, not_synced }
     }
 
-    fn levels(facts: &Facts) -> Vec<(String, Level)> {
+    fn levels(facts: &Facts) -> Vec<(String, Consistency)> {
         facts.durability().into_iter().map(|(durability, level, _)| (durability.to_string(), level)).collect()
     }
 
     #[test]
     fn a_level_guarantees_what_its_nodes_have_done() {
         let of = |text: &str, level| (text.to_owned(), level);
-        assert_eq!(levels(&facts(1, 1, Some(PERIODIC))), [of("none", Level::One), of("majority", Level::Quorum)]);
+        assert_eq!(
+            levels(&facts(1, 1, Some(PERIODIC))),
+            [of("none", Consistency::One), of("majority", Consistency::Quorum)]
+        );
         assert_eq!(
             levels(&facts(3, 3, None)),
             [
-                of("fsync", Level::One),
-                of("acknowledged by majority, persisted disk on 2", Level::Quorum),
-                of("acknowledged by 2, persisted disk on 2", Level::Quorum),
-                of("acknowledged by 3, persisted disk on 3", Level::All),
+                of("fsync", Consistency::One),
+                of("acknowledged by majority, persisted disk on 2", Consistency::Quorum),
+                of("acknowledged by 2, persisted disk on 2", Consistency::Quorum),
+                of("acknowledged by 3, persisted disk on 3", Consistency::All),
             ]
         );
         // A majority of one data centre is not one of all replicas.
         assert_eq!(
             levels(&facts(6, 3, Some(UNTOLD))),
             [
-                of("none", Level::One),
-                of("acknowledged by 2, persisted none", Level::Quorum),
-                of("acknowledged by 6, persisted none", Level::All),
+                of("none", Consistency::One),
+                of("acknowledged by 2, persisted none", Consistency::Quorum),
+                of("acknowledged by 6, persisted none", Consistency::All),
             ]
         );
     }
@@ -257,10 +260,12 @@ mod tests {
     #[test]
     fn a_strong_read_meets_the_last_writer() {
         let three = facts(3, 3, Some(PERIODIC));
-        let of =
-            |consistency| [Level::One, Level::Quorum, Level::All].map(|writes| three.read_level(consistency, writes));
-        assert_eq!(of(ReadConsistency::Strong), [Level::All, Level::Quorum, Level::One]);
-        assert_eq!(of(ReadConsistency::StaleOk), [Level::One; 3]);
-        assert_eq!(facts(1, 1, Some(PERIODIC)).read_level(ReadConsistency::Strong, Level::One), Level::One);
+        let of = |consistency| {
+            [Consistency::One, Consistency::Quorum, Consistency::All]
+                .map(|writes| three.read_level(consistency, writes))
+        };
+        assert_eq!(of(ReadConsistency::Strong), [Consistency::All, Consistency::Quorum, Consistency::One]);
+        assert_eq!(of(ReadConsistency::StaleOk), [Consistency::One; 3]);
+        assert_eq!(facts(1, 1, Some(PERIODIC)).read_level(ReadConsistency::Strong, Consistency::One), Consistency::One);
     }
 }

@@ -6,37 +6,31 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use futures_util::future::{try_join, try_join_all};
+use scylla::frame::types::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use storebench_engine::store::{
-    BatchBuf, Completions, FutureSession, Op, OpError, OwnedReply, Request, Respond, Session, SessionCounters,
+    BatchBuf, Completions, FutureSession, Op, OpError, OpKind, OwnedReply, Request, Respond, Session, SessionCounters,
     StoreError, Token,
 };
 
-use super::Ready;
-use super::errors::prepare_error;
 use super::link::Link;
-use super::settings::{Level, Settings};
-use super::table::Table;
-
-/// What a statement does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Verb {
-    Read,
-    ReadWithTtl,
-    Exists,
-    Upsert,
-    InsertNew,
-    Replace,
-    Swap,
-    SwapWithTtl,
-    Delete,
-}
+use super::read_only;
+use super::settings::Settings;
+use super::table::{Table, Verb};
 
 /// A collection and its statements.
 pub(super) struct Target {
     pub(super) table: Table,
-    pub(super) statements: HashMap<Verb, PreparedStatement>,
+    statements: HashMap<Verb, PreparedStatement>,
     pub(super) pages: HashMap<String, PreparedStatement>,
+}
+
+impl Target {
+    /// A statement for one document, if the session can have it.
+    pub(super) fn statement(&self, kind: OpKind, expires: bool) -> Option<&PreparedStatement> {
+        self.statements.get(&(kind, expires))
+    }
 }
 
 /// What all operations of a session share.
@@ -63,42 +57,32 @@ impl CqlSession {
     pub(super) async fn new(
         link: Link,
         settings: &Settings,
-        ready: &Ready,
-        (reads, writes): (Level, Level),
+        tables: &[Table],
+        (reads, writes): (Consistency, Consistency),
     ) -> Result<Self, StoreError> {
-        let mut targets = Vec::new();
-        let prepare = async |cql: String, level: Level| {
-            let mut statement = link.session.prepare(cql).await.map_err(|error| prepare_error(&link.place, error))?;
+        let prepare = async |cql: String, level: Consistency| {
+            let mut statement = link.prepare(&cql).await?;
             statement.set_consistency(settings.level(level));
             Ok::<_, StoreError>(statement)
         };
-        for table in ready.tables.iter() {
-            let mut texts = vec![(Verb::Read, table.read()), (Verb::Exists, table.exists())];
-            if !table.read_only && !ready.read_only {
-                texts.extend([
-                    (Verb::ReadWithTtl, table.read_with_ttl()),
-                    (Verb::Upsert, table.upsert(settings.all_lwt)),
-                    (Verb::InsertNew, table.insert_new()),
-                    (Verb::Replace, table.replace()),
-                    (Verb::Swap, table.swap(false)),
-                    (Verb::SwapWithTtl, table.swap(true)),
-                    (Verb::Delete, table.delete()),
-                ]);
-            }
-            let (mut statements, mut pages) = (HashMap::new(), HashMap::new());
-            for (verb, text) in texts {
-                let reads_only = matches!(verb, Verb::Read | Verb::ReadWithTtl | Verb::Exists);
-                statements.insert(verb, prepare(text, if reads_only { reads } else { writes }).await?);
-            }
-            for field in &table.fields {
-                pages.insert(field.clone(), prepare(table.page(field), reads).await?);
-            }
-            targets.push(Target { table: table.clone(), statements, pages });
-        }
+        // All at once: there are many, and a server takes some time for each.
+        let targets = try_join_all(tables.iter().map(async |table| {
+            let statements = table.statements(settings.all_lwt).into_iter().map(async |(verb, cql)| {
+                Ok::<_, StoreError>((verb, prepare(cql, if verb.0.writes() { writes } else { reads }).await?))
+            });
+            let pages = table
+                .fields
+                .iter()
+                .map(async |field| Ok::<_, StoreError>((field.clone(), prepare(table.page(field), reads).await?)));
+            let (statements, pages) = try_join(try_join_all(statements), try_join_all(pages)).await?;
+            let (statements, pages) = (statements.into_iter().collect(), pages.into_iter().collect());
+            Ok::<_, StoreError>(Target { table: table.clone(), statements, pages })
+        }))
+        .await?;
         let shared = Rc::new(Shared {
             link,
             targets,
-            read_only: ready.read_only,
+            read_only: read_only(tables),
             all_lwt: settings.all_lwt,
             connected: Cell::new(true),
             disconnects: Cell::new(0),
@@ -110,10 +94,6 @@ impl CqlSession {
 impl Session for CqlSession {
     fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
         self.operations.submit(request, token, out);
-    }
-
-    fn flush(&mut self) {
-        self.operations.flush();
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {

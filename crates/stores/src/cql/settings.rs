@@ -1,7 +1,5 @@
 //! Parses `cassandra://` URLs.
 
-use std::fmt;
-
 use scylla::frame::types::{Consistency, SerialConsistency};
 use storebench_engine::store::StoreError;
 
@@ -19,6 +17,7 @@ const LONGEST_NAME: usize = 48;
 pub(super) struct Settings {
     pub(super) address: Address,
     pub(super) keyspace: String,
+    /// Of a keyspace that Storebench creates.
     pub(super) replication: Replication,
     /// The data centre whose replicas acknowledge, if not those of all of them.
     pub(super) datacenter: Option<String>,
@@ -26,14 +25,8 @@ pub(super) struct Settings {
     pub(super) all_lwt: bool,
 }
 
-/// How many replicas a keyspace gets that Storebench creates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Replication {
-    /// In the cluster.
-    Simple(u32),
-    /// In each of these data centres.
-    PerDatacenter(Vec<(String, u32)>),
-}
+/// How many replicas a keyspace has in each data centre; without a name in all of them.
+pub(super) type Replication = Vec<(Option<String>, u32)>;
 
 impl Settings {
     pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
@@ -55,15 +48,10 @@ impl Settings {
         if !is_name(&keyspace) {
             return Err(StoreError::BadUrl(format!("invalid keyspace={keyspace}; {NAMES}")));
         }
-        let replication = options.take("replication").map(Replication::read).transpose()?;
+        let replication = read_replication(options.take("replication").unwrap_or("1"))?;
+        let datacenter = options.take("datacenter").map(str::to_owned);
         let all_lwt = options.choice("writes", &["plain", "lwt"])? == Some(1);
-        Ok(Self {
-            address,
-            keyspace,
-            replication: replication.unwrap_or(Replication::Simple(1)),
-            datacenter: options.take("datacenter").map(str::to_owned),
-            all_lwt,
-        })
+        Ok(Self { address, keyspace, replication, datacenter, all_lwt })
     }
 
     /// User and password, if the server wants them.
@@ -71,14 +59,12 @@ impl Settings {
         Some((self.address.user.as_deref()?, self.address.password.as_ref()?.expose()))
     }
 
-    /// The level of this name, within the data centre if one is named.
-    pub(super) fn level(&self, level: Level) -> Consistency {
-        match (level, self.datacenter.is_some()) {
-            (Level::One, false) => Consistency::One,
-            (Level::One, true) => Consistency::LocalOne,
-            (Level::Quorum, false) => Consistency::Quorum,
-            (Level::Quorum, true) => Consistency::LocalQuorum,
-            (Level::All, _) => Consistency::All,
+    /// A level, within the data centre if one is named.
+    pub(super) fn level(&self, level: Consistency) -> Consistency {
+        match level {
+            Consistency::One if self.datacenter.is_some() => Consistency::LocalOne,
+            Consistency::Quorum if self.datacenter.is_some() => Consistency::LocalQuorum,
+            level => level,
         }
     }
 
@@ -88,58 +74,31 @@ impl Settings {
     }
 }
 
-/// How many replicas answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    One,
-    Quorum,
-    All,
+/// Reads `3`, or `dc1:3,dc2:2`.
+fn read_replication(text: &str) -> Result<Replication, StoreError> {
+    let of_one = |part: &str| {
+        let (name, number) = part.split_once(':').map_or((None, part), |(name, number)| (Some(name), number));
+        let valid = name.is_none_or(|name| !name.is_empty() && !name.contains('\''));
+        number.parse().ok().filter(|copies| *copies > 0 && valid).map(|copies| (name.map(str::to_owned), copies))
+    };
+    let all: Option<Replication> = text.split(',').map(of_one).collect();
+    all.filter(|all| all.len() == 1 || all.iter().all(|(name, _)| name.is_some())).ok_or_else(|| {
+        StoreError::BadUrl(format!(
+            "invalid replication={text}; expected a number of replicas, or one for each data centre, such as \
+             replication=3 or replication=dc1:3,dc2:2"
+        ))
+    })
 }
 
-impl Replication {
-    /// Reads `3`, or `dc1:3,dc2:2`.
-    fn read(text: &str) -> Result<Self, StoreError> {
-        let copies = |text: &str| text.parse::<u32>().ok().filter(|copies| *copies > 0);
-        let of_one = |part: &str| {
-            let (name, number) = part.split_once(':')?;
-            let plain = !name.is_empty() && !name.contains('\'');
-            copies(number).filter(|_| plain).map(|number| (name.to_owned(), number))
-        };
-        let found = match copies(text) {
-            Some(copies) => Some(Self::Simple(copies)),
-            None => text.split(',').map(of_one).collect::<Option<Vec<_>>>().map(Self::PerDatacenter),
-        };
-        found.ok_or_else(|| {
-            StoreError::BadUrl(format!(
-                "invalid replication={text}; expected a number of replicas, or one for each data centre, such as \
-                 replication=3 or replication=dc1:3,dc2:2"
-            ))
-        })
-    }
-}
-
-impl Replication {
-    /// The replicas in each data centre; without a name for all of them.
-    pub(super) fn per_datacenter(&self) -> Vec<(Option<String>, u32)> {
-        match self {
-            Self::Simple(copies) => vec![(None, *copies)],
-            Self::PerDatacenter(all) => all.iter().map(|(name, copies)| (Some(name.clone()), *copies)).collect(),
-        }
-    }
-}
-
-impl fmt::Display for Replication {
-    /// As `CREATE KEYSPACE` wants it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Simple(copies) => write!(f, "{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}"),
-            Self::PerDatacenter(all) => {
-                f.write_str("{'class': 'NetworkTopologyStrategy'")?;
-                all.iter().try_for_each(|(name, copies)| write!(f, ", '{name}': {copies}"))?;
-                f.write_str("}")
-            }
-        }
-    }
+/// Replicas as `CREATE KEYSPACE` wants them.
+pub(super) fn replication_cql(all: &Replication) -> String {
+    let simple = all.iter().all(|(name, _)| name.is_none());
+    let strategy = if simple { "SimpleStrategy" } else { "NetworkTopologyStrategy" };
+    let copies = all.iter().map(|(name, copies)| {
+        let name = name.as_deref().unwrap_or("replication_factor");
+        format!(", '{name}': {copies}")
+    });
+    format!("{{'class': '{strategy}'{}}}", copies.collect::<String>())
 }
 
 /// What names of keyspaces and tables look like.
@@ -167,7 +126,7 @@ mod tests {
 
     #[test]
     fn replicas_of_the_cluster_or_of_each_data_centre() {
-        let shown = |text| Replication::read(text).map(|replication| replication.to_string());
+        let shown = |text| read_replication(text).map(|replication| replication_cql(&replication));
         assert_eq!(shown("3").unwrap(), "{'class': 'SimpleStrategy', 'replication_factor': 3}");
         assert_eq!(shown("a:3,b-c:1").unwrap(), "{'class': 'NetworkTopologyStrategy', 'a': 3, 'b-c': 1}");
         for wrong in ["", "0", "x", "a:0", "a:1,", "a'b:1", ":1", "-1"] {
@@ -179,7 +138,8 @@ mod tests {
     fn levels_stay_within_a_named_data_centre() {
         let near = read("cassandra://h?datacenter=a").unwrap();
         let all = read("scylladb://h:1,[::1]:2").unwrap();
-        let levels = |of: &Settings| [Level::One, Level::Quorum, Level::All].map(|level| of.level(level));
+        let levels =
+            |of: &Settings| [Consistency::One, Consistency::Quorum, Consistency::All].map(|level| of.level(level));
         assert_eq!(levels(&near), [Consistency::LocalOne, Consistency::LocalQuorum, Consistency::All]);
         assert_eq!(levels(&all), [Consistency::One, Consistency::Quorum, Consistency::All]);
         assert_eq!((near.serial(), all.serial()), (SerialConsistency::LocalSerial, SerialConsistency::Serial));

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use storebench_documents::json;
-use storebench_engine::store::{Existing, NAME_COLUMNS, OpError, SameKeys, StoreError};
+use storebench_engine::store::{Existing, NAME_COLUMNS, OpError, OpKind, SameKeys, StoreError};
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -32,8 +32,12 @@ pub(super) struct Column {
     name: String,
     cql_type: String,
     kind: String,
+    /// Its position in the key; -1 outside of it.
     position: i32,
 }
+
+/// What a statement does, and whether it reads or writes how long the document is kept, too.
+pub(super) type Verb = (OpKind, bool);
 
 /// Where a document is.
 #[derive(Debug, Clone)]
@@ -95,6 +99,7 @@ impl Table {
         write: bool,
     ) -> Result<Self, StoreError> {
         let columns = columns(link, keyspace, name).await?;
+        let is_text = |column: &Column| matches!(&*column.cql_type, "text" | "ascii");
         let (place, table) = (&link.place, format!("{keyspace}.{name}"));
         if columns.is_empty() {
             return Err(StoreError::NotSupported(format!(
@@ -107,9 +112,8 @@ impl Table {
             let names = names.join(", ");
             StoreError::NotSupported(format!("{place}: {why}; `{table}` has the columns {names}; {NAME_COLUMNS}"))
         };
-        let mut keys: Vec<&Column> =
-            columns.iter().filter(|column| matches!(&*column.kind, "partition_key" | "clustering")).collect();
         // Partition key first, each part in its order.
+        let mut keys: Vec<&Column> = columns.iter().filter(|column| column.position >= 0).collect();
         keys.sort_by_key(|column| (column.kind != "partition_key", column.position));
         let partition = keys.iter().filter(|column| column.kind == "partition_key").count();
         if let Some(wanted) = &existing.key
@@ -120,25 +124,20 @@ impl Table {
         if write && keys.len() > 1 {
             return Err(refused("a table whose primary key has several columns can only be read"));
         }
-        let rest = || columns.iter().filter(|column| matches!(&*column.kind, "regular" | "static"));
+        let rest = || columns.iter().filter(|column| column.position < 0);
         let document = match &existing.body {
             None if write => return Err(refused("no column is named for the document")),
             None if body != Body::Json => return Err(refused("a whole row is JSON, and no column is named")),
             None => Document::Row(columns.iter().map(|column| column.name.clone()).collect()),
             Some(wanted) => {
-                let column = rest().find(|column| column.name == *wanted);
-                let column =
-                    column.ok_or_else(|| refused(&format!("there is no column `{wanted}` for the document")))?;
-                let fits = match &*column.cql_type {
-                    "text" | "ascii" => true,
-                    "blob" => body == Body::Bytes,
-                    _ => false,
+                let Some(column) = rest().find(|column| column.name == *wanted) else {
+                    return Err(refused(&format!("there is no column `{wanted}` for the document")));
                 };
-                if !fits {
+                if !is_text(column) && !(column.cql_type == "blob" && body == Body::Bytes) {
                     let why = format!("the column `{wanted}` is no text, or no blob for documents of bytes");
                     return Err(refused(&why));
                 }
-                Document::Column(column.name.clone())
+                Document::Column(wanted.clone())
             }
         };
         // Collections have a TTL for each element, and counters have none.
@@ -160,7 +159,7 @@ impl Table {
                 Some("timestamp") => SameKeys::Moment,
                 _ => SameKeys::Exact,
             },
-            keys: keys.iter().map(|key| (key.name.clone(), matches!(&*key.cql_type, "text" | "ascii"))).collect(),
+            keys: keys.iter().map(|key| (key.name.clone(), is_text(key))).collect(),
             partition,
             expiring: match &document {
                 Document::Column(name) => vec![name.clone()],
@@ -181,17 +180,13 @@ impl Table {
         matches!(self.document, Document::Row(_))
     }
 
-    /// How many columns of an answer precede the document: the parts of its key.
-    pub(super) fn key_columns(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// How many columns of an answer the document takes.
-    pub(super) fn document_columns(&self) -> usize {
-        match &self.document {
-            Document::Column(_) => 1,
-            Document::Row(columns) => columns.len(),
-        }
+    /// A row that begins with the parts of the key: its key, its document (`None` if it is null), and in how many
+    /// seconds it expires, if the row tells.
+    pub(super) fn read_row<'f>(&self, row: &[Raw<'f>]) -> Option<(String, Option<Cow<'f, [u8]>>, Option<i32>)> {
+        let (key, rest) = row.split_at_checked(self.keys.len())?;
+        let columns = if let Document::Row(names) = &self.document { names.len() } else { 1 };
+        let (document, times) = rest.split_at_checked(columns)?;
+        Some((self.key_text(key)?, self.document_of(document), self.expires_in(document, times)))
     }
 
     /// The document of these columns of an answer; `None` if it is null.
@@ -210,7 +205,7 @@ impl Table {
 
     /// In how many seconds a document expires, from its columns and their times. A row expires with the last of its
     /// columns, if all of them do.
-    pub(super) fn expires_in(&self, cells: &[Raw<'_>], times: &[Raw<'_>]) -> Option<i32> {
+    fn expires_in(&self, cells: &[Raw<'_>], times: &[Raw<'_>]) -> Option<i32> {
         let Document::Row(names) = &self.document else { return times.first()?.int() };
         let mut last = None;
         for (name, _) in names.iter().zip(cells).filter(|(_, cell)| cell.0.is_some_and(|value| value != b"null")) {
@@ -223,13 +218,12 @@ impl Table {
         last
     }
 
-    fn document(&self) -> Cow<'_, str> {
+    /// The columns that give the document.
+    fn document(&self) -> String {
+        let in_json = |name: &String| format!("toJson({})", quoted(name));
         match &self.document {
-            Document::Column(column) => Cow::Owned(quoted(column)),
-            Document::Row(columns) => {
-                let columns = columns.iter().map(|column| format!("toJson({})", quoted(column)));
-                Cow::Owned(columns.collect::<Vec<_>>().join(", "))
-            }
+            Document::Column(name) => quoted(name),
+            Document::Row(names) => names.iter().map(in_json).collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -246,7 +240,7 @@ impl Table {
     /// *Refused* if it is not the JSON array that a key of several columns is.
     pub(super) fn key<'a>(&self, key: &'a str) -> Result<Vec<Bound<'a>>, OpError> {
         let values = match &self.keys[..] {
-            [(_, true)] => return Ok(vec![Bound::text(key)]),
+            [(_, true)] => return Ok(vec![Bound::bytes(key.as_bytes())]),
             [_] => vec![serde_json::from_str(key).unwrap_or_else(|_| Value::from(key))],
             _ => serde_json::from_str::<Vec<Value>>(key).unwrap_or_default(),
         };
@@ -292,8 +286,8 @@ impl Table {
         let ttl: String = self.expiring.iter().map(|name| format!(", TTL({})", quoted(name))).collect();
         let token = self.token();
         let bounds = [(start, ">="), (end, "<")].into_iter().filter(|(bound, _)| *bound);
-        let bounds: Vec<String> = bounds.map(|(_, sign)| format!("{token} {sign} ?")).collect();
-        let bounds = if bounds.is_empty() { String::new() } else { format!(" WHERE {}", bounds.join(" AND ")) };
+        let bounds = bounds.zip([" WHERE", " AND"]).map(|((_, sign), and)| format!("{and} {token} {sign} ?"));
+        let bounds: String = bounds.collect();
         format!("SELECT {}, {}{ttl} FROM {}{bounds}", self.key_list(), self.document(), self.place())
     }
 
@@ -302,68 +296,50 @@ impl Table {
         format!("SELECT {} FROM {} WHERE {} >= ? LIMIT ?", self.key_list(), self.place(), self.token())
     }
 
-    pub(super) fn read(&self) -> String {
-        format!("SELECT {} FROM {} WHERE {}", self.document(), self.place(), self.by_key())
-    }
-
-    /// The document and in how many seconds it expires.
-    pub(super) fn read_with_ttl(&self) -> String {
-        let document = self.document();
-        format!("SELECT {document}, TTL({document}) FROM {} WHERE {}", self.place(), self.by_key())
-    }
-
-    pub(super) fn exists(&self) -> String {
-        format!("SELECT {} FROM {} WHERE {}", quoted(&self.keys[0].0), self.place(), self.by_key())
-    }
-
     pub(super) fn page(&self, field: &str) -> String {
         let field = quoted(&column_of(field));
         format!("SELECT {}, {} FROM {} WHERE {field} = ? LIMIT ?", self.key_list(), self.document(), self.place())
     }
 
-    /// An update with a condition. Its values are an expiry if it has one, then those of
-    /// [`document_values`](Self::document_values), then the key, then the body that is expected.
-    fn update(&self, using: &str, condition: &str) -> String {
-        let fields = self.fields.iter().map(|field| format!(", {} = ?", quoted(&column_of(field))));
-        let fields: String = fields.collect();
-        format!("UPDATE {}{using} SET {} = ?{fields} WHERE {}{condition}", self.place(), self.document(), self.by_key())
-    }
-
-    fn insert(&self, condition: &str) -> String {
-        let (key, is_text) = &self.keys[0];
-        let value = if *is_text { "?" } else { "fromJson(?)" };
-        format!("INSERT INTO {} ({}, {}) VALUES (?, {value}){condition}", self.place(), self.document(), quoted(key))
-    }
-
-    pub(super) fn upsert(&self, lwt: bool) -> String {
-        match (self.theirs, lwt) {
-            (true, false) => self.insert(""),
-            (false, false) => self.update("", ""),
-            (_, true) if self.body == Body::Bytes => {
-                self.update("", &format!(" IF {} != 0x{}", self.document(), hex(NO_BODY)))
-            }
-            (_, true) => self.update("", &format!(" IF {} != {}", self.document(), literal(NO_BODY))),
+    /// The statements for one document. The values of an `UPDATE` are an expiry if it has one, then those of
+    /// [`document_values`](Self::document_values), then the key, then the body that is expected. Upserts are
+    /// lightweight transactions if `all_lwt`.
+    pub(super) fn statements(&self, all_lwt: bool) -> Vec<(Verb, String)> {
+        use OpKind::{CompareAndSwap, Delete, Exists, Insert, Read, Replace, Upsert};
+        let (place, document, by_key) = (self.place(), self.document(), self.by_key());
+        let select = |what: &str| format!("SELECT {what} FROM {place} WHERE {by_key}");
+        let mut all = vec![((Read, false), select(&document)), ((Exists, false), select(&quoted(&self.keys[0].0)))];
+        if self.read_only {
+            return all;
         }
-    }
-
-    /// Stores a document if there is none.
-    pub(super) fn insert_new(&self) -> String {
-        match self.theirs {
-            true => self.insert(" IF NOT EXISTS"),
-            false => self.update("", &format!(" IF {} = null", self.document())),
-        }
-    }
-
-    pub(super) fn replace(&self) -> String {
-        self.update("", " IF EXISTS")
-    }
-
-    pub(super) fn swap(&self, expires: bool) -> String {
-        self.update(if expires { " USING TTL ?" } else { "" }, &format!(" IF {} = ?", self.document()))
-    }
-
-    pub(super) fn delete(&self) -> String {
-        format!("DELETE FROM {} WHERE {} IF EXISTS", self.place(), self.by_key())
+        let fields: String = self.fields.iter().map(|field| format!(", {} = ?", quoted(&column_of(field)))).collect();
+        let update = |using: &str, condition: &str| {
+            format!("UPDATE {place}{using} SET {document} = ?{fields} WHERE {by_key}{condition}")
+        };
+        let (upsert, insert) = if self.theirs {
+            let (key, is_text) = &self.keys[0];
+            let value = if *is_text { "?" } else { "fromJson(?)" };
+            let insert = format!("INSERT INTO {place} ({document}, {}) VALUES (?, {value})", quoted(key));
+            (insert.clone(), format!("{insert} IF NOT EXISTS"))
+        } else {
+            (update("", ""), update("", &format!(" IF {document} = null")))
+        };
+        let no_body = match self.body {
+            Body::Bytes => NO_BODY.bytes().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+            _ => literal(NO_BODY),
+        };
+        let always = format!(" IF {document} != {no_body}");
+        let expected = format!(" IF {document} = ?");
+        all.extend([
+            ((Read, true), select(&format!("{document}, TTL({document})"))),
+            ((Upsert, false), if all_lwt { update("", &always) } else { upsert }),
+            ((Insert, false), insert),
+            ((Replace, false), update("", " IF EXISTS")),
+            ((CompareAndSwap, false), update("", &expected)),
+            ((CompareAndSwap, true), update(" USING TTL ?", &expected)),
+            ((Delete, false), format!("DELETE FROM {place} WHERE {by_key} IF EXISTS")),
+        ]);
+        all
     }
 
     /// The values of a document and its indexed fields. A field that the document lacks removes what was there, with a
@@ -395,10 +371,6 @@ pub(super) fn column_of(field: &str) -> String {
     format!("{FIELD}{field}")
 }
 
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The columns of a table.
 pub(super) async fn columns(link: &Link, keyspace: &str, table: &str) -> Result<Vec<Column>, StoreError> {
     let query = format!(
@@ -412,7 +384,7 @@ pub(super) async fn columns(link: &Link, keyspace: &str, table: &str) -> Result<
         name: row.text(0).to_owned(),
         cql_type: row.text(1).to_owned(),
         kind: row.text(2).to_owned(),
-        position: row.number(3).unwrap_or_default() as i32,
+        position: row.number(3).unwrap_or(-1.0) as i32,
     };
     Ok(rows.iter().map(column).collect())
 }
@@ -431,21 +403,32 @@ mod tests {
         Table::ours("k", "T", body, false, fields.iter().map(|field| (*field).to_owned()).collect())
     }
 
+    fn statement(table: &Table, kind: OpKind, expires: bool) -> String {
+        table.statements(true).into_iter().find(|(verb, _)| *verb == (kind, expires)).unwrap().1
+    }
+
     #[test]
     fn statements_name_every_indexed_field() {
         let table = ours(&["user"], Body::Json);
         assert_eq!(
-            table.swap(true),
+            statement(&table, OpKind::CompareAndSwap, true),
             "UPDATE \"k\".\"T\" USING TTL ? SET \"body\" = ?, \"field_user\" = ? WHERE \"key\" = ? IF \"body\" = ?"
         );
         assert_eq!(
-            table.insert_new(),
+            statement(&table, OpKind::Insert, false),
             "UPDATE \"k\".\"T\" SET \"body\" = ?, \"field_user\" = ? WHERE \"key\" = ? IF \"body\" = null"
         );
         let values = |body: &'static [u8], new| format!("{:?}", &table.document_values(body, new)[1..]);
         assert_eq!(values(br#"{"user":null}"#, true), "[Unset]");
         assert_eq!(values(br#"{"user":[1]}"#, false), "[Null]");
-        assert!(ours(&[], Body::Bytes).upsert(true).ends_with(&format!("IF \"body\" != 0x{}", hex(NO_BODY))));
+        let upsert = statement(&ours(&[], Body::Bytes), OpKind::Upsert, false);
+        assert!(
+            upsert.ends_with(
+                "IF \"body\" != 0x73746f726562656e63683a206e6f20646f63756d656e742068617320746869732062\
+                                 6f6479"
+            ),
+            "{upsert}"
+        );
     }
 
     #[test]
@@ -465,7 +448,7 @@ mod tests {
         table.keys = vec![("id".into(), false)];
         assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
         assert_eq!(table.key_text(&[Raw(Some(b"\"a-b\""))]).unwrap(), "a-b");
-        assert!(table.read().ends_with("WHERE \"id\" = fromJson(?)"));
+        assert!(statement(&table, OpKind::Read, false).ends_with("WHERE \"id\" = fromJson(?)"));
         table.keys = vec![("a".into(), true), ("b".into(), false)];
         assert_eq!(table.key_text(&[Raw(Some(b"x")), Raw(Some(b"5"))]).unwrap(), r#"["x",5]"#);
         assert_eq!(table.key(r#"["x",5]"#).unwrap().len(), 2);

@@ -20,10 +20,6 @@ pub(super) enum Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    pub(super) fn text(text: &'a str) -> Self {
-        Self::bytes(text.as_bytes())
-    }
-
     pub(super) fn bytes(bytes: &'a [u8]) -> Self {
         Self::Bytes(Cow::Borrowed(bytes))
     }

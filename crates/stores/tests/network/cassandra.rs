@@ -18,9 +18,12 @@ use crate::server::Server;
 
 const FIRST: CollectionId = CollectionId(0);
 
-/// A server that does not sync each change of the schema, which tests change all the time.
+/// A server that syncs nothing and flushes no system tables: tests change the schema all the time, and each change
+/// would wait for the disk. Not for tests that kill it.
 pub(crate) fn quick() -> Server {
-    Server::start_with("cassandra", &["--option=-Dcassandra.test.flush_local_schema_changes=false"])
+    let options = ["test.flush_local_schema_changes=false", "skip_sync=true", "unsafesystem=true"];
+    let options = options.map(|option| format!("--option=-Dcassandra.{option}"));
+    Server::start_with("cassandra", &options.each_ref().map(String::as_str))
 }
 
 fn open(server: &Server, options: &str) -> Arc<dyn AnyStore> {

@@ -124,6 +124,31 @@ fn only_what_was_started_is_stopped() {
     bystander.wait().unwrap();
 }
 
+/// A server that does not start in the time of its own starter is killed. Only Cassandra's starter allows more than the
+/// common limit.
+#[test]
+fn each_server_has_its_own_time_to_start() {
+    const PROGRAM: &str = r#"
+import pathlib, sys, tempfile
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from lib import cassandra, process
+from lib.fault import Fault
+folder = pathlib.Path(tempfile.mkdtemp())
+try:
+    process.launch(folder, "server", ["sleep", "60"], lambda: False, limit_s=0.2)
+except Fault as fault:
+    assert "was not ready after 0.2 s and was killed" in str(fault), fault
+else:
+    assert False, "it was never ready"
+assert not process.alive(folder, "server")
+assert process.START_LIMIT_S == 120 < cassandra.START_LIMIT_S
+"#;
+    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
+    let done = Command::new("python3").args(["-c", PROGRAM, servers]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
 /// A killed process may look dead while some of its threads still hold its sockets.
 #[test]
 fn a_process_is_gone_when_all_of_its_threads_are() {
