@@ -1,9 +1,14 @@
 //! What drivers share for queries of the study: what is prepared by the number of the query, and JSON with parameters.
 
-use serde_json::Value;
-use storebench_engine::store::{Batch, OpError, StoreError};
-use storebench_study::workload::param_name;
+use std::borrow::Cow;
+use std::collections::HashSet;
 
+use serde_json::Value;
+use storebench_documents::json;
+use storebench_engine::store::{Batch, Op, OpError, StoreError};
+use storebench_study::workload::{COLLECTION, Language, QueryPart, param_name};
+
+use crate::document::prefix_end_text;
 use crate::refusals::refused;
 
 /// What a session has prepared for each query, by its number.
@@ -131,6 +136,103 @@ pub(crate) fn only_member(text: &str, known: &[&str], of: &str) -> Result<(Strin
     }
 }
 
+/// The SQL of a query on a table. `param` writes a parameter, given the position of its value.
+///
+/// # Errors
+/// *Refused* if a parameter has no value, or if the text does not end properly.
+pub(crate) fn sql(
+    language: Language,
+    text: &str,
+    table: &str,
+    values: Batch<'_>,
+    mut param: impl FnMut(usize) -> String,
+) -> Result<String, OpError> {
+    let text = text.trim_end().trim_end_matches(';').replace(COLLECTION, table);
+    let mut sql = String::with_capacity(text.len());
+    for part in language.parts(&text).map_err(refused)? {
+        match part {
+            QueryPart::Text(text) => sql.push_str(text),
+            QueryPart::Param(name) => {
+                let position = values.iter().position(|(known, _)| known == name);
+                sql.push_str(&param(position.ok_or_else(|| refused(format!("the parameter ${name} has no value")))?));
+            }
+        }
+    }
+    Ok(sql)
+}
+
+/// The keys of a prefix or a scan: the first, the end, and how many. `None` for other operations.
+pub(crate) fn key_range<'o>(op: &Op<'o>) -> Option<(&'o str, Option<Cow<'o, str>>, u32)> {
+    match *op {
+        Op::Prefix { prefix, limit } => Some((prefix, prefix_end_text(prefix).map(Cow::Owned), limit)),
+        Op::Scan { start, end, limit } => Some((start, end.map(Cow::Borrowed), limit)),
+        _ => None,
+    }
+}
+
+/// How the text of a column becomes JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Bool,
+    Number,
+    Json,
+    Text,
+}
+
+/// A column of a query's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// Its name as JSON, and the colon.
+    name: Box<[u8]>,
+    pub(crate) shape: Shape,
+}
+
+impl Column {
+    pub(crate) fn new(text: &str, shape: Shape) -> Self {
+        let mut name = Vec::with_capacity(text.len() + 3);
+        json::push_text(text, &mut name);
+        name.push(b':');
+        Self { name: name.into(), shape }
+    }
+
+    /// Begins the member of a row, which is an object.
+    #[inline]
+    pub(crate) fn begin(&self, position: usize, out: &mut Vec<u8>) {
+        out.push(if position == 0 { b'{' } else { b',' });
+        out.extend_from_slice(&self.name);
+    }
+
+    /// Appends the text of a value as JSON.
+    #[inline]
+    pub(crate) fn push(&self, value: Option<&[u8]>, out: &mut Vec<u8>) {
+        let Some(value) = value else { return out.extend_from_slice(b"null") };
+        match self.shape {
+            Shape::Bool => out.extend_from_slice(if value == b"t" { b"true" } else { b"false" }),
+            // Not NaN and Infinity.
+            Shape::Number if value.last().is_some_and(u8::is_ascii_digit) => out.extend_from_slice(value),
+            Shape::Json => out.extend_from_slice(value),
+            Shape::Number | Shape::Text => json::push_text(&String::from_utf8_lossy(value), out),
+        }
+    }
+}
+
+/// Refuses a query of which two columns have one name, since a record has one field with that name.
+pub(crate) fn check_names<'n>(mut names: impl Iterator<Item = &'n str>) -> Result<(), StoreError> {
+    let mut known = HashSet::new();
+    match names.find(|name| !known.insert(*name)) {
+        Some(name) => Err(StoreError::NotSupported(format!(
+            "two columns of the query are named `{name}`, but a record has only one field with that name; rename one \
+             with AS"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Ends a row with these columns.
+pub(crate) fn end_row(columns: &[Column], out: &mut Vec<u8>) {
+    out.extend_from_slice(if columns.is_empty() { b"{}" } else { b"}" });
+}
+
 #[cfg(test)]
 mod tests {
     use storebench_engine::store::BatchBuf;
@@ -161,6 +263,12 @@ mod tests {
         assert_eq!(all.get(0, || Ok("zero")), Ok(&mut "zero"));
         assert_eq!(all.get(3, || Err(OpError::unsupported())), Ok(&mut "three"));
         assert!(all.get(1, || Err(OpError::unsupported())).is_err());
+    }
+
+    #[test]
+    fn columns_of_one_name_are_refused() {
+        assert!(check_names(["a", "b", "A"].into_iter()).is_ok());
+        assert!(check_names(["a", "b", "a"].into_iter()).unwrap_err().to_string().contains("`a`"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::task::coop::{Unconstrained, unconstrained};
 
 use super::wakers::{SlotWaker, WokenSlots};
-use super::{Completions, OpError, OwnedReply, Request, Session, Token};
+use super::{Completions, OpError, OwnedReply, Request, Session, SessionCounters, Token};
 
 /// A client that answers each request with a future.
 pub trait Respond {
@@ -21,6 +21,11 @@ pub trait Respond {
     /// Begins an operation. The future is polled once before the session's `submit` returns, and
     /// again whenever it wakes.
     fn respond(&mut self, request: &Request<'_>) -> Self::Future;
+
+    /// What happened beyond the operations.
+    fn counters(&self) -> SessionCounters {
+        SessionCounters::default()
+    }
 }
 
 /// A session over a client that answers with futures.
@@ -115,6 +120,10 @@ impl<R: Respond> Session for FutureSession<R> {
         if let Some(number) = found {
             self.clear_place(number);
         }
+    }
+
+    fn counters(&self) -> SessionCounters {
+        self.client.counters()
     }
 }
 

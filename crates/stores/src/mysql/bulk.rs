@@ -1,15 +1,16 @@
 //! Bulk operations: statements with many rows or keys. A statement is done as a whole or not at all, so items that the
 //! server refuses are found by cutting the statement in two.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Params, Value};
-use storebench_engine::store::{Batch, Collected, ErrorKind, OpError, OpKind, OwnedReply, Reject, SameKeys, document};
+use mysql_async::Value;
+use storebench_engine::store::{
+    Batch, Collected, ErrorKind, OpError, OpKind, OwnedReply, Reject, Request, SameKeys, document,
+};
 
 use super::errors::{DUPLICATE, Fault};
-use super::job::{Client, bytes_of, null_document, size, value};
-use super::session::Connection;
+use super::job::{Client, bytes_of, collect, size, value};
+use super::session::{Connection, Done};
 use super::sql::{Table, Text};
 use crate::document::{EXISTS, NOT_SENT};
 use crate::repeats::{Rounds, Within};
@@ -21,105 +22,74 @@ const MOST_ROWS: usize = 16_384;
 pub(super) struct Bulk {
     pub(super) kind: OpKind,
     collection: u16,
-    items: Vec<Item>,
-    /// Items that one statement may have: each key once, in their order.
-    rounds: Vec<Vec<usize>>,
+    /// Keys and documents.
+    items: Vec<[Value; 2]>,
+    /// Items of statements that are still to be done, in reverse. No statement has a key twice.
+    todo: Vec<Vec<usize>>,
+    rejects: Vec<Reject>,
     contents: bool,
-}
-
-struct Item {
-    key: Value,
-    body: Value,
 }
 
 impl Bulk {
     pub(super) fn new(
-        kind: OpKind,
-        collection: u16,
-        batch: Batch<'_>,
-        contents: bool,
+        client: &Client,
         table: &Table,
+        request: &Request<'_>,
+        batch: Batch<'_>,
     ) -> Result<Self, OpError> {
-        let mut items = Vec::with_capacity(batch.len());
-        for (key, body) in batch.iter() {
-            if kind.writes() && kind != OpKind::BulkDelete {
+        let (kind, collection) = (request.op.kind(), request.collection.0);
+        let (mut items, mut rejects) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (item, (key, body)) in batch.iter().enumerate() {
+            if matches!(kind, OpKind::BulkInsert | OpKind::BulkUpsert) {
                 document::check(table.body, body)?;
             }
-            items.push(Item { key: value(key.as_bytes()), body: value(body) });
+            items.push([value(key.as_bytes()), value(body)]);
+            let bytes = bytes(&items[item]);
+            if bytes > client.most_bytes {
+                rejects.push(Reject { item, error: client.too_large(bytes) });
+            }
         }
         let mut rounds = Rounds::default();
         // Statements with common keys lock them in the same order.
         rounds.arrange(batch, Within::Key);
-        let rounds = rounds.ranges().map(|round| rounds.order[round].iter().map(|item| *item as usize).collect());
-        Ok(Self { kind, collection, rounds: rounds.collect(), items, contents })
+        let fits = |item: &usize| rejects.iter().all(|reject| reject.item != *item);
+        let round = |round: std::ops::Range<usize>| rounds.order[round].iter().map(|item| *item as usize);
+        let todo = rounds.ranges().rev().map(|range| round(range).filter(fits).collect()).collect();
+        Ok(Self { kind, collection, items, todo, rejects, contents: request.contents })
     }
 
-    fn bytes(&self, item: usize) -> usize {
-        size(&self.items[item].key) + size(&self.items[item].body)
+    fn cut(&mut self, mut piece: Vec<usize>) {
+        let second = piece.split_off(piece.len() / 2);
+        self.todo.extend([second, piece]);
     }
 
-    /// Cuts the rounds into statements that the server takes. Items that are too large are rejected.
-    fn pieces(&self, client: &Client, rejects: &mut Vec<Reject>) -> VecDeque<Vec<usize>> {
-        let mut pieces = VecDeque::new();
-        for round in &self.rounds {
-            let (mut piece, mut total) = (Vec::new(), 0);
-            for &item in round {
-                let bytes = self.bytes(item);
-                if bytes > client.most_bytes {
-                    rejects.push(Reject { item, error: client.too_large(bytes) });
-                    continue;
-                }
-                if total + bytes > client.most_bytes || piece.len() == MOST_ROWS {
-                    pieces.push_back(std::mem::take(&mut piece));
-                    total = 0;
-                }
-                total += bytes;
-                piece.push(item);
-            }
-            if !piece.is_empty() {
-                pieces.push_back(piece);
-            }
-        }
-        let rounds = self.rounds.len();
-        client.pool.borrow_mut().counters.splits += pieces.len().saturating_sub(rounds) as u64;
-        pieces
+    fn reject(&mut self, piece: Vec<usize>, error: &OpError) {
+        self.rejects.extend(piece.into_iter().map(|item| Reject { item, error: error.clone() }));
     }
 
-    /// The statement of a piece, and its values.
-    fn statement(&self, table: &Table, piece: &[usize]) -> (Text, Vec<Value>) {
-        let keys = |most: usize| {
-            // So many different statements are not needed: a key that is repeated is found once.
-            let last = piece.last().copied();
-            piece.iter().copied().chain(last.into_iter().cycle()).take(most).map(|item| self.items[item].key.clone())
-        };
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let padded = piece.len().next_power_of_two();
-        match self.kind {
+    /// Runs the statement of a kind on the items of a piece.
+    async fn execute(
+        &self,
+        kind: OpKind,
+        table: &Table,
+        connection: &mut Connection,
+        piece: &[usize],
+    ) -> Result<Done, Fault> {
+        let items = piece.iter().map(|item| &self.items[*item]);
+        let values = match kind {
+            OpKind::BulkInsert | OpKind::BulkUpsert => items.flatten().cloned().collect(),
             OpKind::BulkRead if table.same != SameKeys::Exact => {
-                let twice = keys(piece.len()).flat_map(|key| [key.clone(), key]).collect();
-                (Text::Many(self.kind, count(piece.len())), twice)
+                items.flat_map(|[key, _]| [key.clone(), key.clone()]).collect()
             }
-            OpKind::BulkRead | OpKind::BulkDelete => (Text::Many(self.kind, count(padded)), keys(padded).collect()),
-            _ => {
-                let both = |item: &usize| [self.items[*item].key.clone(), self.items[*item].body.clone()];
-                (Text::Many(self.kind, count(piece.len())), piece.iter().flat_map(both).collect())
-            }
-        }
+            _ => items.map(|[key, _]| key.clone()).collect(),
+        };
+        let text = Text::Many(kind, u32::try_from(piece.len()).unwrap_or(u32::MAX));
+        connection.execute(self.collection, text, |text| table.text(text), values).await
     }
+}
 
-    /// The items of a piece whose keys exist.
-    async fn known(&self, table: &Table, connection: &mut Connection, piece: &[usize]) -> Result<Vec<usize>, Fault> {
-        let padded = piece.len().next_power_of_two();
-        let text = Text::Known(u32::try_from(padded).unwrap_or(u32::MAX));
-        let statement = connection.prepared(self.collection, text, |text| table.text(text)).await?;
-        let key = |item: &usize| self.items[*item].key.clone();
-        let mut keys: Vec<Value> = piece.iter().map(key).collect();
-        keys.resize(padded, keys[0].clone());
-        let found: HashSet<Vec<u8>> =
-            connection.conn.exec(statement, Params::Positional(keys)).await?.into_iter().collect();
-        let is_known = |item: &&usize| matches!(&self.items[**item].key, Value::Bytes(key) if found.contains(key));
-        Ok(piece.iter().filter(is_known).copied().collect())
-    }
+fn bytes([key, body]: &[Value; 2]) -> usize {
+    size(key) + size(body)
 }
 
 /// Runs the statements of a bulk operation one after another. `broke` becomes true if the connection broke after a part
@@ -127,89 +97,74 @@ impl Bulk {
 pub(super) async fn run(
     client: &Client,
     connection: &mut Connection,
-    bulk: Bulk,
+    mut bulk: Bulk,
     broke: &mut bool,
 ) -> Result<OwnedReply, Fault> {
     let table = client.table(bulk.collection)?;
-    let (mut rejects, mut documents) = (Vec::new(), 0);
+    let mut documents = 0;
     let mut found = Collected::default();
     found.begin(bulk.contents);
-    let mut pieces = bulk.pieces(client, &mut rejects);
-    while let Some(piece) = pieces.pop_front() {
-        let fault = match run_piece(&bulk, table, connection, &piece, &mut found).await {
+    while let Some(piece) = bulk.todo.pop() {
+        if piece.is_empty() {
+            continue;
+        }
+        let total: usize = piece.iter().map(|item| bytes(&bulk.items[*item])).sum();
+        if piece.len() > MOST_ROWS || total > client.most_bytes {
+            client.pool.count(|counters| counters.splits += 1);
+            bulk.cut(piece);
+            continue;
+        }
+        let fault = match bulk.execute(bulk.kind, table, connection, &piece).await {
+            Ok(done) if bulk.kind == OpKind::BulkRead => {
+                collect(&mut found, done.rows)?;
+                continue;
+            }
             Ok(done) => {
-                documents += done;
+                let written = if bulk.kind == OpKind::BulkDelete { done.affected } else { piece.len() as u64 };
+                documents += u32::try_from(written).unwrap_or(u32::MAX);
                 continue;
             }
             Err(fault) => fault,
         };
         if fault.code() == Some(DUPLICATE) && table.same == SameKeys::Exact {
-            let known = bulk.known(table, connection, &piece).await?;
+            let mut rows = bulk.execute(OpKind::Exists, table, connection, &piece).await?.rows;
+            let known: HashSet<Vec<u8>> = rows.iter_mut().filter_map(|row| bytes_of(row, 0)).collect();
+            let is_known = |item: &usize| matches!(&bulk.items[*item][0], Value::Bytes(key) if known.contains(key));
+            let (known, rest): (Vec<_>, Vec<_>) = piece.iter().copied().partition(is_known);
             if !known.is_empty() {
-                let rest: Vec<usize> = piece.into_iter().filter(|item| !known.contains(item)).collect();
-                rejects.extend(known.into_iter().map(|item| Reject { item, error: EXISTS }));
-                if !rest.is_empty() {
-                    pieces.push_front(rest);
-                }
+                bulk.reject(known, &EXISTS);
+                bulk.todo.push(rest);
                 continue;
             }
         }
         *broke = fault.breaks();
         let error = fault.op_error(bulk.kind, false);
         if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) && !*broke {
-            if let (first, second @ [_, ..]) = piece.split_at(piece.len() / 2)
-                && !first.is_empty()
-            {
-                pieces.push_front(second.to_vec());
-                pieces.push_front(first.to_vec());
+            if piece.len() > 1 {
+                bulk.cut(piece)
             } else {
-                rejects.extend(piece.into_iter().map(|item| Reject { item, error: error.clone() }));
+                bulk.reject(piece, &error)
             }
             continue;
         }
-        if documents == 0 && found.documents() == 0 && rejects.is_empty() {
+        if documents == 0 && found.documents() == 0 && bulk.rejects.is_empty() {
             return Err(if *broke { Fault::Broken(error) } else { error.into() });
         }
-        rejects.extend(piece.into_iter().map(|item| Reject { item, error: error.clone() }));
-        rejects.extend(pieces.drain(..).flatten().map(|item| Reject { item, error: NOT_SENT }));
+        bulk.reject(piece, &error);
+        let rest = std::mem::take(&mut bulk.todo).into_iter().flatten().collect();
+        bulk.reject(rest, &NOT_SENT);
     }
     if bulk.kind == OpKind::BulkRead {
-        return Ok(found.into_reply().rejects(rejects));
+        return Ok(found.into_reply().rejects(bulk.rejects));
     }
-    match rejects.first() {
+    match bulk.rejects.first() {
         // An operation that is refused as a whole.
-        Some(reject) if rejects.len() == bulk.items.len() && reject.error.kind == ErrorKind::Refused => {
+        Some(reject) if bulk.rejects.len() == bulk.items.len() && reject.error.kind == ErrorKind::Refused => {
             Err(reject.error.clone().into())
         }
         _ => {
-            rejects.sort_by_key(|reject| reject.item);
-            Ok(OwnedReply::documents(documents).rejects(rejects))
+            bulk.rejects.sort_by_key(|reject| reject.item);
+            Ok(OwnedReply::documents(documents).rejects(bulk.rejects))
         }
     }
-}
-
-/// Runs one statement. Returns how many documents it wrote or removed.
-async fn run_piece(
-    bulk: &Bulk,
-    table: &Table,
-    connection: &mut Connection,
-    piece: &[usize],
-    found: &mut Collected,
-) -> Result<u32, Fault> {
-    let (text, values) = bulk.statement(table, piece);
-    let statement = connection.prepared(bulk.collection, text, |text| table.text(text)).await?;
-    let mut result = connection.conn.exec_iter(statement, Params::Positional(values)).await?;
-    if bulk.kind == OpKind::BulkRead {
-        while let Some(mut row) = result.next().await? {
-            let key = bytes_of(&mut row, 0).unwrap_or_default();
-            let body = bytes_of(&mut row, 1).ok_or_else(null_document)?;
-            found.add_measured(&key, body.len() as u64, &body);
-        }
-        result.drop_result().await?;
-        return Ok(0);
-    }
-    let affected = result.affected_rows();
-    result.drop_result().await?;
-    let written = if bulk.kind == OpKind::BulkDelete { affected } else { piece.len() as u64 };
-    Ok(u32::try_from(written).unwrap_or(u32::MAX))
 }

@@ -9,7 +9,7 @@
 //! A database is never removed, not even an empty one: the server has no statement that spares what others put into it
 //! meanwhile.
 
-use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::prelude::Queryable;
 use storebench_engine::store::{
     Holdings, Layout, Marked, Removal, Site, SiteOutcome, StoreError, Wanted, WantedCollection, several,
 };
@@ -44,11 +44,6 @@ impl<'s> Database<'s> {
         format!("{}.{}", identifier(self.name()), identifier(table))
     }
 
-    async fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, StoreError> {
-        let doing = format!("change the tables of the database `{}`", self.name());
-        self.server.query(&doing, sql).await
-    }
-
     async fn read(&mut self) -> Result<(bool, Vec<(String, String)>), StoreError> {
         let name = literal(self.name());
         let doing = "list its tables";
@@ -71,52 +66,38 @@ impl<'s> Database<'s> {
         self.tables.iter().filter_map(|(name, comment)| self.mark(name, comment)).collect()
     }
 
-    /// Takes the turn to change tables. The server ends it with the connection.
-    async fn take_turn(&mut self) -> Result<(), StoreError> {
-        let turn = self.turn();
-        let taken: Vec<Option<u8>> = self.query(&format!("SELECT GET_LOCK({turn}, 60)")).await?;
-        if taken == [Some(1)] {
-            return Ok(());
-        }
-        Err(StoreError::Failed(format!("{}: others change its tables for longer than a minute", self.shown())))
-    }
-
-    async fn end_turn(&mut self) -> Result<(), StoreError> {
-        let turn = self.turn();
-        self.query::<Option<u8>>(&format!("SELECT RELEASE_LOCK({turn})")).await.map(drop)
-    }
-
-    fn turn(&self) -> String {
-        literal(&format!("storebench {:016x}", xxh3_64(self.name().as_bytes())))
-    }
-
-    /// Runs statements while nobody else changes tables by this lock, if `still` is true of what is there then.
+    /// Runs statements while nobody else changes tables by this lock, if `still` is true of what is there then. The
+    /// server gives the lock back with the connection, too.
     async fn if_still(
         &mut self,
         still: impl FnOnce(&Self) -> bool,
         statements: &[String],
     ) -> Result<SiteOutcome, StoreError> {
-        self.take_turn().await?;
+        let turn = literal(&format!("storebench {:016x}", xxh3_64(self.name().as_bytes())));
+        let doing = format!("change the tables of the database `{}`", self.name());
+        let taken: Vec<Option<u8>> = self.server.query(&doing, &format!("SELECT GET_LOCK({turn}, 60)")).await?;
+        if taken != [Some(1)] {
+            let why = "others change its tables for longer than a minute";
+            return Err(StoreError::Failed(format!("{}: {why}", self.shown())));
+        }
         let before = (self.exists, std::mem::take(&mut self.tables));
         let now = self.read().await?;
         let unchanged = before == now;
         (self.exists, self.tables) = now;
         let mut outcome = if unchanged || still(self) { SiteOutcome::Done } else { SiteOutcome::Changed };
-        if outcome == SiteOutcome::Done {
-            for statement in statements {
-                let doing = format!("change the tables of the database `{}`", self.name());
-                match self.server.conn.query_drop(statement.as_str()).await {
-                    Ok(()) => {}
-                    // Somebody without the lock made it, or removed it.
-                    Err(mysql_async::Error::Server(error)) if matches!(error.code, 1050 | 1051 | 1146) => {
-                        outcome = SiteOutcome::Changed;
-                        break;
-                    }
-                    Err(error) => return Err(self.server.target.fault(&doing, &error)),
+        let statements = if outcome == SiteOutcome::Done { statements } else { &[] };
+        for statement in statements {
+            match self.server.conn.query_drop(statement.as_str()).await {
+                Ok(()) => {}
+                // Somebody without the lock made it, or removed it.
+                Err(mysql_async::Error::Server(error)) if matches!(error.code, 1050 | 1051 | 1146) => {
+                    outcome = SiteOutcome::Changed;
+                    break;
                 }
+                Err(error) => return Err(self.server.target.fault(&doing, &error)),
             }
         }
-        self.end_turn().await?;
+        self.server.query::<Option<u8>>(&doing, &format!("SELECT RELEASE_LOCK({turn})")).await?;
         Ok(outcome)
     }
 

@@ -98,25 +98,21 @@ impl Facts {
 
     /// Why a commit does not survive that the machine loses power, if so.
     fn not_synced(&self) -> Option<String> {
-        let with = |name: &str, why: &str| Some(format!("it runs with {name} = {}, {why}", self.get(name)));
-        match self.get("innodb_flush_log_at_trx_commit") {
-            "0" => return with("innodb_flush_log_at_trx_commit", "which writes the log once a second"),
-            "2" => return with("innodb_flush_log_at_trx_commit", "which syncs the log once a second"),
-            _ => {}
-        }
-        if self.is_on("log_bin") && self.get("sync_binlog") != "1" {
-            return with("sync_binlog", "and a commit that its binary log lost is rolled back when it starts again");
-        }
-        if matches!(self.get("innodb_doublewrite"), "OFF" | "0" | "DETECT_ONLY") {
-            return with("innodb_doublewrite", "so a page that was half written cannot be repaired");
-        }
-        if self.get("innodb_flush_method").eq_ignore_ascii_case("nosync") {
-            return with("innodb_flush_method", "which syncs nothing");
-        }
-        if self.is_on("debug_no_sync") {
-            return with("debug_no_sync", "which syncs nothing but the log of InnoDB");
-        }
-        None
+        let is = |name, values: &[&str]| values.iter().any(|value| self.get(name).eq_ignore_ascii_case(value));
+        let (flush, binlog) = ("innodb_flush_log_at_trx_commit", "sync_binlog");
+        let lost = "and a commit that its binary log lost is rolled back when it starts again";
+        let half = "so a page that was half written cannot be repaired";
+        let (name, _, why) = [
+            (flush, is(flush, &["0"]), "which writes the log once a second"),
+            (flush, is(flush, &["2"]), "which syncs the log once a second"),
+            (binlog, self.is_on("log_bin") && !is(binlog, &["1"]), lost),
+            ("innodb_doublewrite", is("innodb_doublewrite", &["OFF", "0", "DETECT_ONLY"]), half),
+            ("innodb_flush_method", is("innodb_flush_method", &["nosync"]), "which syncs nothing"),
+            ("debug_no_sync", self.is_on("debug_no_sync"), "which syncs nothing but the log of InnoDB"),
+        ]
+        .into_iter()
+        .find(|(_, is_so, _)| *is_so)?;
+        Some(format!("it runs with {name} = {}, {why}", self.get(name)))
     }
 
     /// What each commit survives.

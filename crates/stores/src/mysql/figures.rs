@@ -10,51 +10,34 @@ use super::login::Server;
 use super::sql::literal;
 use crate::net::settled;
 
-/// Counters of `SHOW GLOBAL STATUS`, with their names here. Versions have different ones.
-const FIGURES: &[(&str, &str)] = &[
-    ("Innodb_buffer_pool_read_requests", "cache_requests"),
-    ("Innodb_buffer_pool_reads", "cache_misses"),
-    ("Innodb_buffer_pool_pages_dirty", "dirty_pages"),
-    ("Innodb_buffer_pool_wait_free", "waits_for_free_pages"),
-    ("Innodb_data_fsyncs", "fsyncs"),
-    ("Innodb_data_read", "read_bytes"),
-    ("Innodb_data_written", "written_bytes"),
-    ("Innodb_dblwr_pages_written", "doublewrite_pages"),
-    ("Innodb_history_list_length", "history_list_length"),
-    ("Innodb_log_waits", "log_waits"),
-    ("Innodb_os_log_written", "log_bytes"),
-    ("Innodb_row_lock_current_waits", "waiting_for_locks"),
-    ("Innodb_row_lock_time", "lock_wait_ms"),
-    ("Innodb_row_lock_waits", "lock_waits"),
-    ("Innodb_rows_deleted", "rows_deleted"),
-    ("Innodb_rows_inserted", "rows_inserted"),
-    ("Innodb_rows_read", "rows_read"),
-    ("Innodb_rows_updated", "rows_updated"),
-    ("Innodb_deadlocks", "deadlocks"),
-    ("Com_commit", "commits"),
-    ("Com_rollback", "rollbacks"),
-    ("Created_tmp_disk_tables", "temporary_tables_on_disk"),
-    ("Handler_read_rnd_next", "rows_scanned"),
-    ("Prepared_stmt_count", "prepared_statements"),
-    ("Rpl_semi_sync_master_clients", "semi_sync_replicas"),
-    ("Rpl_semi_sync_master_no_tx", "commits_without_replica"),
-    ("Rpl_semi_sync_source_clients", "semi_sync_replicas"),
-    ("Rpl_semi_sync_source_no_tx", "commits_without_replica"),
-    ("Threads_connected", "connections"),
-    ("Threads_running", "active_sessions"),
-];
+/// Counters of `SHOW GLOBAL STATUS`, each with its name here. Versions have different ones.
+const FIGURES: &str = "
+    Innodb_buffer_pool_read_requests cache_requests     Innodb_buffer_pool_reads cache_misses
+    Innodb_buffer_pool_pages_dirty dirty_pages          Innodb_buffer_pool_wait_free waits_for_free_pages
+    Innodb_data_fsyncs fsyncs                           Innodb_dblwr_pages_written doublewrite_pages
+    Innodb_data_read read_bytes                         Innodb_data_written written_bytes
+    Innodb_history_list_length history_list_length      Innodb_deadlocks deadlocks
+    Innodb_log_waits log_waits                          Innodb_os_log_written log_bytes
+    Innodb_row_lock_current_waits waiting_for_locks     Innodb_row_lock_waits lock_waits
+    Innodb_row_lock_time lock_wait_ms                   Innodb_rows_deleted rows_deleted
+    Innodb_rows_inserted rows_inserted                  Innodb_rows_read rows_read
+    Innodb_rows_updated rows_updated                    Handler_read_rnd_next rows_scanned
+    Com_commit commits                                  Com_rollback rollbacks
+    Created_tmp_disk_tables temporary_tables_on_disk    Prepared_stmt_count prepared_statements
+    Rpl_semi_sync_master_clients semi_sync_replicas     Rpl_semi_sync_master_no_tx commits_without_replica
+    Rpl_semi_sync_source_clients semi_sync_replicas     Rpl_semi_sync_source_no_tx commits_without_replica
+    Threads_connected connections                       Threads_running active_sessions";
 
 /// The server's own counters, and the sizes of the prepared tables as the server last counted them.
 pub(super) async fn statistics(server: &mut Server, places: &[String]) -> Result<Stats, StoreError> {
     let doing = "read its statistics";
     let rows: Vec<(String, String)> = server.query(doing, "SHOW GLOBAL STATUS").await?;
-    let mut stats: Stats = FIGURES
-        .iter()
-        .filter_map(|(name, here)| {
-            let (_, value) = rows.iter().find(|(known, _)| known == name)?;
-            Some(((*here).to_owned(), value.parse().ok()?))
-        })
-        .collect();
+    let words: Vec<&str> = FIGURES.split_whitespace().collect();
+    let figure = |(name, value): (String, String)| {
+        let [_, here] = words.chunks_exact(2).find(|both| both[0] == name)? else { return None };
+        Some(((*here).to_owned(), value.parse().ok()?))
+    };
+    let mut stats: Stats = rows.into_iter().filter_map(figure).collect();
     if !places.is_empty() {
         let sizes = format!(
             "SELECT CAST(SUM(DATA_LENGTH) AS DOUBLE), CAST(SUM(INDEX_LENGTH) AS DOUBLE), CAST(SUM(DATA_FREE) AS DOUBLE) \
@@ -105,6 +88,9 @@ pub(super) async fn settle(server: &mut Server, places: &[String], at_most: Dura
 
 /// Builds our tables anew, without the room of removed rows.
 pub(super) async fn compact(server: &mut Server, places: &[String]) -> Result<(), StoreError> {
+    if places.is_empty() {
+        return Err(StoreError::NotSupported("OPTIMIZE TABLE needs a writable collection that Storebench made".into()));
+    }
     for place in places {
         server.query::<Row>("compact its tables", &format!("OPTIMIZE TABLE {place}")).await?;
     }
@@ -115,15 +101,12 @@ pub(super) async fn compact(server: &mut Server, places: &[String]) -> Result<()
 pub(super) async fn explanation(server: &mut Server, sql: &str, values: Vec<Value>) -> Result<Explanation, StoreError> {
     let explained: Result<Vec<Row>, _> = server.conn.exec(format!("EXPLAIN {sql}"), Params::Positional(values)).await;
     let rows = explained.map_err(|error| server.target.fault("explain a query", &error))?;
-    let text = |row: &Row, name: &str| -> String {
-        match row.get::<Value, _>(name) {
-            None | Some(Value::NULL) => "-".into(),
-            Some(value) => value.as_sql(true).trim_matches('\'').to_owned(),
-        }
-    };
     let mut plan = Explanation { plan: String::new(), full_scan: false };
     for row in &rows {
-        let [kind, table, key, estimate, extra] = ["type", "table", "key", "rows", "Extra"].map(|name| text(row, name));
+        let [kind, table, key, estimate, extra] = ["type", "table", "key", "rows", "Extra"].map(|name| {
+            let value = row.get::<Value, _>(name).filter(|value| *value != Value::NULL);
+            value.map_or("-".to_owned(), |value| value.as_sql(true).trim_matches('\'').to_owned())
+        });
         plan.full_scan |= full_scan(&kind, &table, &extra);
         let end = if plan.plan.is_empty() { "" } else { "\n" };
         plan.plan += &format!("{end}{kind} on {table}, key {key}, about {estimate} rows; {extra}");

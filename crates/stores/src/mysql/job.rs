@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{BinaryProtocol, Params, QueryResult, Row, Value};
+use mysql_async::{Row, Value};
 use storebench_engine::store::{
     Collected, CollectionId, ErrorKind, Isolation, Op, OpError, OpKind, OwnedReply, Request, Step, StepsFound, document,
 };
@@ -13,13 +13,13 @@ use storebench_engine::store::{
 use super::bulk::{self, Bulk};
 use super::durability::Facts;
 use super::errors::Fault;
-use super::session::{Connection, Held, Pool};
+use super::session::{Connection, Pool};
 use super::sql::{Table, Text};
-use super::study_queries::Prepared;
-use crate::document::{nothing_written, prefix_end_text};
+use super::study_queries::{self, Prepared};
+use crate::document::nothing_written;
 use crate::net::collection;
 use crate::refusals::refused;
-use crate::study_queries::ByNumber;
+use crate::study_queries::{ByNumber, key_range};
 
 /// What the operations of a session share.
 pub(super) struct Client {
@@ -27,7 +27,7 @@ pub(super) struct Client {
     queries: RefCell<Vec<ByNumber<Rc<Prepared>>>>,
     /// The most bytes of a statement.
     pub(super) most_bytes: usize,
-    pub(super) pool: RefCell<Pool>,
+    pub(super) pool: Pool,
 }
 
 /// What an operation does. It owns what it needs of the request.
@@ -53,7 +53,7 @@ pub(super) fn value(bytes: &[u8]) -> Value {
 }
 
 impl Client {
-    pub(super) fn new(tables: Arc<Vec<Table>>, facts: &Facts, pool: RefCell<Pool>) -> Self {
+    pub(super) fn new(tables: Arc<Vec<Table>>, facts: &Facts, pool: Pool) -> Self {
         let queries = tables.iter().map(|_| ByNumber::default()).collect();
         // Room for the rest of a packet.
         Self { tables, queries: RefCell::new(queries), most_bytes: facts.max_packet().saturating_sub(1 << 10), pool }
@@ -68,15 +68,14 @@ impl Client {
     /// # Errors
     /// *Refused* if the collection cannot have it, or if it is too large for the server.
     pub(super) fn job(&self, request: &Request<'_>) -> Result<Job, OpError> {
-        let id = request.collection.0;
-        let (kind, table) = (request.op.kind(), self.table(id)?);
+        let table = self.table(request.collection.0)?;
         match request.op {
             Op::Transaction { isolation, steps, rolls_back } => {
                 Ok(Job::Transaction { isolation, steps: steps.to_vec(), rolls_back, contents: request.contents })
             }
             Op::BulkWrite { items, .. } | Op::BulkRead { keys: items } | Op::BulkDelete { keys: items } => {
-                table.fits(kind)?;
-                Ok(Job::Bulk(Bulk::new(kind, id, items, request.contents, table)?))
+                table.fits(request.op.kind())?;
+                Ok(Job::Bulk(Bulk::new(self, table, request, items)?))
             }
             _ => self.plan(request, table).map(Job::One),
         }
@@ -136,22 +135,15 @@ impl Client {
 
 /// The statement of an operation that reads several documents, and its values. `None` for others.
 pub(super) fn ranged(op: &Op<'_>, table: &Table) -> Option<(Text, Vec<Value>)> {
-    let text = |text: &str| value(text.as_bytes());
-    Some(match *op {
-        Op::Prefix { prefix, limit } => match prefix_end_text(prefix) {
-            Some(end) => (Text::Range(true), vec![text(prefix), text(&end), limit.into()]),
-            None => (Text::Range(false), vec![text(prefix), limit.into()]),
-        },
-        Op::Scan { start, end: Some(end), limit } => (Text::Range(true), vec![text(start), text(end), limit.into()]),
-        Op::Scan { start, end: None, limit } => (Text::Range(false), vec![text(start), limit.into()]),
-        Op::Page { field, value: wanted, limit } => {
-            let (sought, twice) = table.sought(field, wanted);
-            let mut values = vec![sought; if twice { 2 } else { 1 }];
-            values.push(limit.into());
-            (Text::Page(field.into(), twice), values)
-        }
-        _ => return None,
-    })
+    if let Op::Page { field, value: wanted, limit } = *op {
+        let (sought, twice) = table.sought(field, wanted);
+        let mut values = vec![sought; 1 + usize::from(twice)];
+        values.push(limit.into());
+        return Some((Text::Page(field.into(), twice), values));
+    }
+    let (start, end, limit) = key_range(op)?;
+    let bounds = [Some(start), end.as_deref()].into_iter().flatten().map(|key| value(key.as_bytes()));
+    Some((Text::Range(end.is_some()), bounds.chain([limit.into()]).collect()))
 }
 
 /// How many bytes a value has in a statement, about.
@@ -161,18 +153,17 @@ pub(super) fn size(value: &Value) -> usize {
 
 /// Runs an operation on a connection that it waits for.
 pub(super) async fn run(client: &Client, job: Job) -> Result<OwnedReply, OpError> {
-    let mut held = Held::take(&client.pool).await?;
-    let connection = held.connection()?;
+    let (_permit, mut connection) = client.pool.take().await?;
     let mut broke = false;
     let (kind, done) = match job {
-        Job::One(plan) => (plan.kind, one(client, connection, plan).await),
-        Job::Bulk(bulk) => (bulk.kind, bulk::run(client, connection, bulk, &mut broke).await),
+        Job::One(plan) => (plan.kind, one(client, &mut connection, plan).await),
+        Job::Bulk(bulk) => (bulk.kind, bulk::run(client, &mut connection, bulk, &mut broke).await),
         Job::Transaction { isolation, steps, rolls_back, contents } => {
-            (OpKind::Transaction, transaction(client, connection, isolation, &steps, rolls_back, contents).await)
+            (OpKind::Transaction, transaction(client, &mut connection, isolation, &steps, rolls_back, contents).await)
         }
     };
     broke |= done.as_ref().is_err_and(Fault::breaks);
-    held.give_back(broke);
+    client.pool.give_back(connection, broke);
     done.map_err(|fault| fault.op_error(kind, kind == OpKind::Transaction))
 }
 
@@ -188,87 +179,67 @@ async fn one(client: &Client, connection: &mut Connection, plan: Plan) -> Result
     let Plan { kind, collection, text, values, contents, query } = plan;
     let table = client.table(collection)?;
     let key = if kind == OpKind::CompareAndSwap { values.get(1).cloned() } else { None };
-    let sql = |text: &Text| match &query {
-        Some(prepared) => Ok(prepared.sql.clone()),
-        None => table.text(text),
-    };
-    let statement = connection.prepared(collection, text, sql).await?;
-    let mut result = connection.conn.exec_iter(statement, Params::Positional(values)).await?;
-    match kind {
-        OpKind::Read => {
-            let mut row = result.next().await?.ok_or(OpError::not_found())?;
-            result.drop_result().await?;
-            let body = bytes_of(&mut row, 0).ok_or_else(null_document)?;
+    let sql = |text: &Text| query.as_ref().map_or_else(|| table.text(text), |prepared| Ok(prepared.sql.clone()));
+    let done = connection.execute(collection, text, sql, values).await?;
+    let mut found = Collected::default();
+    found.begin(contents);
+    match (kind, key) {
+        (OpKind::Read, _) => {
+            let mut row = done.rows.into_iter().next().ok_or(OpError::not_found())?;
+            let body = bytes_of(&mut row, 0).ok_or(NULL)?;
             let reply = OwnedReply::documents(1).revision(body.clone());
             Ok(if contents { reply.body(body) } else { reply.bytes(body.len() as u64) })
         }
-        OpKind::Exists => {
-            let found = result.next().await?.is_some();
-            result.drop_result().await?;
-            Ok(OwnedReply::documents(u32::from(found)))
+        (OpKind::Exists, _) => Ok(OwnedReply::documents(u32::from(!done.rows.is_empty()))),
+        (OpKind::Prefix | OpKind::Scan | OpKind::Page, _) => {
+            collect(&mut found, done.rows)?;
+            Ok(found.into_reply())
         }
-        OpKind::Prefix | OpKind::Scan | OpKind::Page => collect(result, contents).await,
-        OpKind::Query => {
-            let prepared = query.ok_or(OpError::unsupported())?;
-            prepared.collect(result, contents).await
+        (OpKind::Query, _) => {
+            study_queries::collect(&mut found, done);
+            Ok(found.into_reply())
         }
-        _ => {
-            let (affected, last) = (result.affected_rows(), result.last_insert_id());
-            result.drop_result().await?;
-            if kind == OpKind::Counter {
-                return Ok(OwnedReply::documents(1).counter(last.unwrap_or(0).cast_signed()));
-            }
-            if affected > 0 {
-                return Ok(OwnedReply::documents(1));
-            }
-            // The statement does not say whether the document is missing or changed.
-            let Some(key) = key else { return Err(nothing_written(kind).into()) };
-            let exists = connection.prepared(collection, Text::One(OpKind::Exists), |text| table.text(text)).await?;
-            let there: Option<u8> = connection.conn.exec_first(exists, vec![key]).await?;
-            Err(if there.is_some() { document::CHANGED } else { OpError::not_found() }.into())
+        (OpKind::Counter, _) => Ok(OwnedReply::documents(1).counter(done.last_id.unwrap_or(0).cast_signed())),
+        _ if done.affected > 0 => Ok(OwnedReply::documents(1)),
+        (_, None) => Err(nothing_written(kind).into()),
+        // The statement does not say whether the document is missing or changed.
+        (_, Some(key)) => {
+            let exists = Text::One(OpKind::Exists);
+            let asked = connection.execute(collection, exists, |text| table.text(text), vec![key]).await?;
+            Err(if asked.rows.is_empty() { OpError::not_found() } else { document::CHANGED }.into())
         }
     }
 }
 
 /// The error of a row whose document is NULL.
-pub(super) fn null_document() -> OpError {
-    OpError::fixed(ErrorKind::Failed, "the document is NULL, or too large for the server's max_allowed_packet")
-}
+const NULL: OpError =
+    OpError::fixed(ErrorKind::Failed, "the document is NULL, or too large for the server's max_allowed_packet");
 
 /// Collects rows of key and document.
-async fn collect(mut result: QueryResult<'_, '_, BinaryProtocol>, contents: bool) -> Result<OwnedReply, Fault> {
-    let mut found = Collected::default();
-    found.begin(contents);
-    while let Some(mut row) = result.next().await? {
+pub(super) fn collect(found: &mut Collected, rows: Vec<Row>) -> Result<(), OpError> {
+    for mut row in rows {
         let key = bytes_of(&mut row, 0).unwrap_or_default();
-        let body = bytes_of(&mut row, 1).ok_or_else(null_document)?;
+        let body = bytes_of(&mut row, 1).ok_or(NULL)?;
         found.add_measured(&key, body.len() as u64, &body);
     }
-    result.drop_result().await?;
-    Ok(found.into_reply())
+    Ok(())
 }
 
-/// The isolations, and how. REPEATABLE READ alone does not undo the second of two transactions that write a document.
+/// The isolations, and the statements that begin a transaction. REPEATABLE READ alone does not undo the second of two
+/// transactions that write a document. Reads of SERIALIZABLE lock what they find.
+const ISOLATIONS: [(Isolation, &str); 3] = [
+    (Isolation::ReadCommitted, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION"),
+    (
+        Isolation::Snapshot,
+        "SET SESSION innodb_snapshot_isolation = ON; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION \
+         WITH CONSISTENT SNAPSHOT",
+    ),
+    (Isolation::Serializable, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION"),
+];
+
+/// The isolations of a server. `snapshots`: whether it has `innodb_snapshot_isolation`.
 pub(super) fn isolations(snapshots: bool) -> Vec<(Isolation, &'static str)> {
-    let mut all = vec![
-        (Isolation::ReadCommitted, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"),
-        (Isolation::Serializable, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, where reads lock what they find"),
-    ];
-    if snapshots {
-        all.insert(1, (Isolation::Snapshot, "REPEATABLE READ with innodb_snapshot_isolation=ON (MariaDB only)"));
-    }
-    all
-}
-
-fn begin(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::ReadCommitted => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
-        Isolation::Snapshot => {
-            "SET SESSION innodb_snapshot_isolation = ON; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START \
-             TRANSACTION WITH CONSISTENT SNAPSHOT"
-        }
-        Isolation::Serializable => "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION",
-    }
+    ISOLATIONS.into_iter().filter(|(isolation, _)| snapshots || *isolation != Isolation::Snapshot).collect()
 }
 
 async fn transaction(
@@ -286,7 +257,8 @@ async fn transaction(
     };
     let mut found = StepsFound::default();
     found.begin(contents);
-    connection.conn.query_drop(begin(isolation)).await.map_err(|error| undone(error.into()))?;
+    let begin = ISOLATIONS.into_iter().find(|(known, _)| *known == isolation).ok_or(OpError::unsupported())?.1;
+    connection.conn.query_drop(begin).await.map_err(|error| undone(error.into()))?;
     let mut failed = None;
     for step in steps {
         let done = match step.request(contents).and_then(|request| {

@@ -42,11 +42,6 @@ impl Server {
     ) -> Result<Vec<T>, StoreError> {
         self.conn.query(sql).await.map_err(|error| self.target.fault(doing, &error))
     }
-
-    /// Runs a single statement, even if its text has more.
-    pub(super) async fn execute(&mut self, doing: &str, sql: &str) -> Result<(), StoreError> {
-        self.conn.exec_drop(sql, ()).await.map_err(|error| self.target.fault(doing, &error))
-    }
 }
 
 impl Target {
@@ -72,13 +67,10 @@ impl Target {
                 tls.server_name(host)?;
                 // Another crate of the binary may bring a second provider, and then there is no default.
                 let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+                let trusted = || rustls_native_certs::load_native_certs().certs.into_iter();
                 let roots = match &tls.ca {
                     Some(file) => vec![file.clone().into()],
-                    None => rustls_native_certs::load_native_certs()
-                        .certs
-                        .into_iter()
-                        .map(|certificate| certificate.to_vec().into())
-                        .collect(),
+                    None => trusted().map(|certificate| certificate.to_vec().into()).collect(),
                 };
                 let mut ssl = SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots);
                 if let Some((cert, key)) = tls.client.clone() {
@@ -136,14 +128,10 @@ impl Target {
             Error::Driver(DriverError::NoClientSslFlagFromServer) => {
                 unreachable("the server does not support TLS; set ssl_cert and ssl_key there, or use mysql://")
             }
-            Error::Driver(DriverError::UnknownAuthPlugin { name }) => unreachable(&format!(
-                "it asks for authentication by `{name}`, which this driver does not support; create a user with \
-                 mysql_native_password or caching_sha2_password"
-            )),
-            Error::Driver(DriverError::CleartextPluginDisabled) => unreachable(
-                "it asks for the password in clear text, which this driver refuses; create a user with \
-                 mysql_native_password or caching_sha2_password",
-            ),
+            Error::Driver(asks @ (DriverError::UnknownAuthPlugin { .. } | DriverError::CleartextPluginDisabled)) => {
+                let create = "create a user with mysql_native_password or caching_sha2_password";
+                unreachable(&format!("it asks for a login that this driver does not support ({asks}); {create}"))
+            }
             Error::Driver(DriverError::ConnectionClosed) => {
                 unreachable("the server closed the connection during the login; check that it is MySQL or MariaDB")
             }

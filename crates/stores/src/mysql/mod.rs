@@ -71,28 +71,14 @@ pub(crate) struct MysqlStore {
     control: Control,
     facts: Memo<Facts>,
     ready: Memo<Ready>,
-    /// Kept between repeated calls for statistics.
-    watching: Memo<Server>,
 }
 
 impl MysqlStore {
     /// Parses the URL, without connecting.
     pub(crate) fn new(url: &str, typed: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
-        let address = Address::parse(url, SCHEME.example, 3306, typed.ends_with("+tls"), options)?;
-        if address.hosts.len() > 1 {
-            return Err(StoreError::BadUrl(format!(
-                "`{}` names several hosts, but this driver connects to one; name the primary",
-                address.shown
-            )));
-        }
-        if address.path.len() > 1 {
-            return Err(StoreError::BadUrl(format!(
-                "`{}` has more than a database after its host; write it as in {}",
-                address.shown, SCHEME.example
-            )));
-        }
+        let (address, database) = Address::of_database(url, SCHEME.example, 3306, typed.ends_with("+tls"), options)?;
         let user = address.user.clone().unwrap_or_else(|| "root".into());
-        let database = address.path.first().cloned().unwrap_or_else(|| "storebench".into());
+        let database = database.unwrap_or_else(|| "storebench".into());
         if matches!(&*database.to_lowercase(), "mysql" | "sys" | "information_schema" | "performance_schema") {
             return Err(StoreError::BadUrl(format!("`{database}` is the server's own database; name another")));
         }
@@ -102,7 +88,6 @@ impl MysqlStore {
             control: Control::default(),
             facts: Memo::default(),
             ready: Memo::default(),
-            watching: Memo::default(),
         })
     }
 
@@ -143,18 +128,17 @@ impl MysqlStore {
         }
         let mut tables = Vec::new();
         for collection in &layout.collections {
-            tables.push(match &collection.existing {
-                Some(existing) => {
-                    existing::resolve(server, existing, collection.body, how == Prepare::WriteExisting).await?
-                }
+            let (name, body) = (&collection.name, collection.body);
+            let table = match &collection.existing {
+                Some(existing) => existing::resolve(server, existing, body, how == Prepare::WriteExisting).await?,
                 None => {
-                    let (has, _) = catalog::has(server, &collection.name).await?;
-                    let indexed = collection.indexes.iter().flatten();
-                    let indexed = indexed.filter(|field| has.contains(&sql::field_column(field))).cloned().collect();
-                    let read_only = how == Prepare::ReadOnly;
-                    Table::ours(&self.target.database, &collection.name, collection.body, read_only, indexed)
+                    let (has, _) = catalog::has(server, name).await?;
+                    let mut indexed = collection.indexes.concat();
+                    indexed.retain(|field| has.contains(&sql::field_column(field)));
+                    Table::ours(&self.target.database, name, body, how == Prepare::ReadOnly, indexed)
                 }
-            });
+            };
+            tables.push(table);
         }
         Ok(tables)
     }
@@ -203,6 +187,7 @@ impl Store for MysqlStore {
             "Sessions set sql_mode to strict, and leave the server's isolation level for single statements.",
             "The guarantee is the server's setting, which a session cannot change.",
             "settle runs ANALYZE TABLE on the collections, and waits for the purge of old versions.",
+            "A sample of keys, which a copy in ranges takes too, reads all keys of the table once.",
             "The database stays when its last collection is removed, even if Storebench made it.",
         ];
         notes.extend(facts.as_ref().filter(|facts| facts.is_semi_sync()).map(|_| semi_sync));
@@ -260,43 +245,22 @@ impl Store for MysqlStore {
             consistency: options.consistency,
             timeout: options.timeout,
         };
-        MysqlSession::open(setup, &server.facts, &ready.tables, options).await
+        session::open(setup, &server.facts, ready.tables, options.in_flight).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
         let places = self.places(true);
-        if places.is_empty() {
-            return Ok(true);
-        }
         self.call(async |server| figures::settle(server, &places, at_most).await)
     }
 
     fn compact(&self) -> Result<(), StoreError> {
         let places = self.places(true);
-        if places.is_empty() {
-            return Err(StoreError::NotSupported(
-                "OPTIMIZE TABLE needs a writable collection that Storebench made".into(),
-            ));
-        }
         self.call(async |server| figures::compact(server, &places).await)
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
         let places = self.places(false);
-        self.control.block_on(async {
-            if let Some(mut server) = self.watching.take()
-                && let Ok(Ok(stats)) =
-                    tokio::time::timeout(login::WITHIN, figures::statistics(&mut server, &places)).await
-            {
-                self.watching.set(server);
-                return Ok(stats);
-            }
-            // The connection is new or was lost.
-            let mut server = self.enter().await?;
-            let stats = figures::statistics(&mut server, &places).await?;
-            self.watching.set(server);
-            Ok(stats)
-        })
+        self.call(async |server| figures::statistics(server, &places).await)
     }
 
     fn own_settings(&self) -> Result<StoreSettings, StoreError> {
@@ -366,11 +330,7 @@ impl Store for MysqlStore {
 
     fn close(&self) -> Result<(), StoreError> {
         self.ready.take();
-        // Dropped inside the runtime to which its socket belongs.
-        self.control.block_on(async {
-            drop(self.watching.take());
-            Ok(())
-        })
+        Ok(())
     }
 
     fn remove(&self) -> Result<(), StoreError> {

@@ -12,8 +12,10 @@ use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreErr
 use super::job::{bytes_of, value};
 use super::login::{Target, WITHIN};
 use super::sql::{Table, identifier};
-use super::study_queries::{Named, named, only_reads, push_row};
+use super::study_queries::{columns, only_reads, push_row};
+use crate::existing::not_copied;
 use crate::refusals::refused_by_server;
+use crate::study_queries::{Column, check_names};
 
 /// The approximate size of a page.
 const PAGE_BYTES: usize = 1 << 20;
@@ -87,11 +89,7 @@ impl Range {
     }
 
     fn refused(&self, why: &str) -> StoreError {
-        StoreError::NotSupported(format!(
-            "{}: {} cannot be copied: {why}; name another key column, or use --query",
-            self.target.place(),
-            self.table.place
-        ))
+        not_copied(&self.target.place(), &self.table.place, why)
     }
 }
 
@@ -105,7 +103,7 @@ impl RowStream for Range {
 pub(super) struct Query {
     target: Target,
     rows: ResultSetStream<'static, 'static, 'static, Row, BinaryProtocol>,
-    columns: Vec<Named>,
+    columns: Vec<Column>,
 }
 
 impl Query {
@@ -117,13 +115,9 @@ impl Query {
         conn.query_drop(database).await.map_err(|error| target.fault(DOING, &error))?;
         let rows = text.with(()).stream::<Row, Conn>(conn).await;
         let rows = rows.map_err(|error| refused_by_server(target.fault("run the query", &error)))?;
-        let mut names: Vec<_> = rows.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
-        names.sort();
-        if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
-            let text = format!("the query has two columns `{}`; give one another name with AS", two[0]);
-            return Err(StoreError::NotSupported(text));
-        }
-        let columns = named(rows.columns_ref());
+        let names: Vec<_> = rows.columns_ref().iter().map(|column| column.name_str()).collect();
+        check_names(names.iter().map(|name| &**name))?;
+        let columns = columns(rows.columns_ref());
         Ok(Self { target: target.clone(), rows, columns })
     }
 

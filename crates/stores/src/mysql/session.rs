@@ -1,24 +1,22 @@
 //! A session: as many connections as operations may be in flight, because the protocol answers one request at a time on
-//! each. The session reconnects those that were lost.
+//! each. An operation that finds one missing makes it anew.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
-use futures_util::future::{LocalBoxFuture, try_join_all};
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::try_join_all;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Statement};
+use mysql_async::{Column, Conn, Params, Row, Statement, Value};
 use storebench_engine::store::{
-    Completions, Durability, ErrorKind, FutureSession, OpError, OwnedReply, ReadConsistency, Request, Respond, Session,
-    SessionCounters, SessionOptions, StoreError, Token,
+    Durability, ErrorKind, FutureSession, OpError, OwnedReply, ReadConsistency, Request, Respond, SessionCounters,
+    StoreError,
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::durability::Facts;
 use super::errors::Fault;
@@ -31,7 +29,6 @@ use crate::net::{Backoff, not_connected};
 const PREPARED: usize = 100;
 
 /// How connections of a session are made.
-#[derive(Clone)]
 pub(super) struct Setup {
     pub(super) target: Target,
     /// `None` for a session that only reads.
@@ -41,15 +38,19 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Logs in. `again`: the server may have been started anew, with settings that give less.
-    async fn connect(&self, again: bool) -> Result<Connection, StoreError> {
+    async fn connect(&self, within: Duration) -> Result<Connection, StoreError> {
         let first = if self.durability.is_none() { "SET SESSION TRANSACTION READ ONLY" } else { "" };
-        let mut conn = self.target.login(first, self.timeout.max(Duration::from_secs(1))).await?;
-        if again {
-            let facts = Facts::ask(&self.target, &mut conn).await?;
-            facts.guarantee(&self.target.place(), self.durability, self.consistency)?;
-        }
+        let conn = self.target.login(first, within.max(Duration::from_secs(1))).await?;
         Ok(Connection { conn, prepared: HashMap::new() })
+    }
+
+    /// Logs in to a server that may have been started anew, with settings that give less. Gives up before the operation
+    /// that waits for it.
+    async fn connect_again(&self) -> Result<Connection, StoreError> {
+        let mut connection = self.connect(self.timeout / 2).await?;
+        let facts = Facts::ask(&self.target, &mut connection.conn).await?;
+        facts.guarantee(&self.target.place(), self.durability, self.consistency)?;
+        Ok(connection)
     }
 }
 
@@ -59,106 +60,102 @@ pub(super) struct Connection {
     prepared: HashMap<(u16, Text), Statement>,
 }
 
+/// What a statement has done and found.
+pub(super) struct Done {
+    pub(super) affected: u64,
+    pub(super) last_id: Option<u64>,
+    pub(super) columns: Option<Arc<[Column]>>,
+    pub(super) rows: Vec<Row>,
+}
+
 impl Connection {
-    /// A statement on a collection, prepared at its first use. `sql` gives its text.
-    pub(super) async fn prepared(
+    /// Executes a statement on a collection, prepared at its first use. `sql` gives its text.
+    pub(super) async fn execute(
         &mut self,
         collection: u16,
         text: Text,
         sql: impl FnOnce(&Text) -> Result<String, OpError>,
-    ) -> Result<Statement, Fault> {
+        values: Vec<Value>,
+    ) -> Result<Done, Fault> {
         let key = (collection, text);
-        if let Some(statement) = self.prepared.get(&key) {
-            return Ok(statement.clone());
-        }
-        if self.prepared.len() >= PREPARED {
-            for (_, statement) in std::mem::take(&mut self.prepared) {
-                self.conn.close(statement).await?;
+        let statement = match self.prepared.get(&key) {
+            Some(statement) => statement.clone(),
+            None => {
+                if self.prepared.len() >= PREPARED {
+                    for (_, statement) in std::mem::take(&mut self.prepared) {
+                        self.conn.close(statement).await?;
+                    }
+                }
+                let statement = self.conn.prep(sql(&key.1)?).await?;
+                self.prepared.insert(key, statement.clone());
+                statement
             }
-        }
-        let statement = self.conn.prep(sql(&key.1)?).await?;
-        self.prepared.insert(key, statement.clone());
-        Ok(statement)
+        };
+        let result = self.conn.exec_iter(statement, Params::Positional(values)).await?;
+        let (affected, last_id, columns) = (result.affected_rows(), result.last_insert_id(), result.columns());
+        Ok(Done { affected, last_id, columns, rows: result.collect_and_drop().await? })
     }
 }
 
 /// The connections of a session.
-#[derive(Default)]
 pub(super) struct Pool {
-    idle: Vec<Connection>,
-    /// Connections that operations have.
-    busy: usize,
-    /// Operations that wait for a connection.
-    waiting: Vec<Waker>,
-    /// Connections that were lost and are not being replaced yet.
-    missing: usize,
-    /// Connections that are being replaced, where no try has failed yet.
-    hopeful: usize,
-    /// What the server lacks since it was started again.
-    lacking: Option<String>,
-    pub(super) counters: SessionCounters,
+    setup: Setup,
+    /// One permit for each connection that is idle or missing.
+    permits: Semaphore,
+    idle: RefCell<Vec<Connection>>,
+    backoff: RefCell<Backoff>,
+    /// Until when no connection is tried, and the error meanwhile.
+    failed: RefCell<Option<(Instant, OpError)>>,
+    counters: Cell<SessionCounters>,
 }
 
 impl Pool {
-    fn wake(&mut self) {
-        self.waiting.drain(..).for_each(Waker::wake);
-    }
-}
-
-/// A connection that an operation has. If the operation is dropped before its answer, the connection is replaced.
-pub(super) struct Held<'p> {
-    pool: &'p RefCell<Pool>,
-    connection: Option<Connection>,
-}
-
-impl<'p> Held<'p> {
-    /// Waits for a connection, if there may be one soon.
-    pub(super) async fn take(pool: &'p RefCell<Pool>) -> Result<Self, OpError> {
-        let connection = poll_fn(|cx| {
-            let mut within = pool.borrow_mut();
-            if let Some(connection) = within.idle.pop() {
-                within.busy += 1;
-                return Poll::Ready(Ok(connection));
-            }
-            if within.busy + within.hopeful + within.missing == 0 {
-                let lacks = |why: &String| OpError::new(ErrorKind::Failed, why.clone());
-                return Poll::Ready(Err(within.lacking.as_ref().map_or(not_connected(), lacks)));
-            }
-            within.waiting.push(cx.waker().clone());
-            Poll::Pending
-        });
-        Ok(Self { pool, connection: Some(connection.await?) })
+    /// Waits for a connection. If its operation is dropped before the answer, it is closed.
+    pub(super) async fn take(&self) -> Result<(SemaphorePermit<'_>, Connection), OpError> {
+        let permit = self.permits.acquire().await.map_err(|_| not_connected())?;
+        let idle = self.idle.borrow_mut().pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connect_again().await?,
+        };
+        Ok((permit, connection))
     }
 
-    pub(super) fn connection(&mut self) -> Result<&mut Connection, OpError> {
-        self.connection.as_mut().ok_or(not_connected())
+    async fn connect_again(&self) -> Result<Connection, OpError> {
+        if let Some((_, error)) = self.failed.borrow().as_ref().filter(|(until, _)| Instant::now() < *until) {
+            return Err(error.clone());
+        }
+        let made = self.setup.connect_again().await;
+        *self.failed.borrow_mut() = None;
+        made.inspect(|_| self.backoff.borrow_mut().reset()).map_err(|error| {
+            let error = match error {
+                StoreError::NotSupported(lacks) => OpError::new(ErrorKind::Failed, lacks),
+                _ => not_connected(),
+            };
+            let until = Instant::now() + self.backoff.borrow_mut().next_wait();
+            *self.failed.borrow_mut() = Some((until, error.clone()));
+            error
+        })
     }
 
-    /// Gives it back, unless it broke.
-    pub(super) fn give_back(mut self, broke: bool) {
+    /// Takes a connection back, unless it broke.
+    pub(super) fn give_back(&self, connection: Connection, broke: bool) {
         if broke {
-            self.pool.borrow_mut().counters.disconnects += 1;
-        } else if let Some(connection) = self.connection.take() {
-            let mut pool = self.pool.borrow_mut();
-            pool.busy -= 1;
-            pool.idle.push(connection);
-            pool.wake();
+            self.count(|counters| counters.disconnects += 1);
+        } else {
+            self.idle.borrow_mut().push(connection);
         }
     }
-}
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        if self.connection.is_some() {
-            let mut pool = self.pool.borrow_mut();
-            pool.busy -= 1;
-            pool.missing += 1;
-        }
+    pub(super) fn count(&self, change: impl FnOnce(&mut SessionCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
     }
 }
 
 /// Begins operations.
-pub(super) struct Responder(Rc<Client>);
+pub(crate) struct Responder(Rc<Client>);
 
 impl Respond for Responder {
     type Future = Pin<Box<dyn Future<Output = Result<OwnedReply, OpError>>>>;
@@ -170,97 +167,36 @@ impl Respond for Responder {
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
-}
-
-/// A try to replace a connection: how often it has failed, and what came of it.
-type Coming = LocalBoxFuture<'static, (Backoff, Result<Connection, StoreError>)>;
-
-pub(crate) struct MysqlSession {
-    operations: FutureSession<Responder>,
-    client: Rc<Client>,
-    setup: Rc<Setup>,
-    coming: FuturesUnordered<Coming>,
-}
-
-impl MysqlSession {
-    /// Opens the connections. `facts` are those of the server now.
-    pub(super) async fn open(
-        setup: Setup,
-        facts: &Facts,
-        tables: &Arc<Vec<Table>>,
-        options: &SessionOptions,
-    ) -> Result<Self, StoreError> {
-        facts.guarantee(&setup.target.place(), setup.durability, setup.consistency)?;
-        let connections = options.in_flight.max(1) as usize;
-        let mut idle = Vec::with_capacity(connections);
-        // In batches, because a server's accept queue is short.
-        while idle.len() < connections {
-            let together = (connections - idle.len()).min(32);
-            idle.extend(try_join_all((0..together).map(|_| setup.connect(false))).await?);
-        }
-        let pool = RefCell::new(Pool { idle, ..Pool::default() });
-        let client = Rc::new(Client::new(Arc::clone(tables), facts, pool));
-        let operations = FutureSession::new(Responder(Rc::clone(&client)));
-        Ok(Self { operations, client, setup: Rc::new(setup), coming: FuturesUnordered::new() })
-    }
-
-    /// Begins to replace lost connections, and takes those that were replaced.
-    fn reconnect(&mut self, cx: &mut Context<'_>) {
-        loop {
-            let missing = std::mem::take(&mut self.client.pool.borrow_mut().missing);
-            for _ in 0..missing {
-                self.coming.push(coming(&self.setup, Backoff::default(), None));
-            }
-            self.client.pool.borrow_mut().hopeful += missing;
-            let Poll::Ready(Some((mut backoff, made))) = self.coming.poll_next_unpin(cx) else { return };
-            let mut pool = self.client.pool.borrow_mut();
-            if backoff.is_reset() {
-                pool.hopeful -= 1;
-            }
-            match made {
-                Ok(connection) => {
-                    pool.lacking = None;
-                    pool.idle.push(connection);
-                }
-                Err(error) => {
-                    pool.lacking = if let StoreError::NotSupported(why) = error { Some(why) } else { None };
-                    let wait = backoff.next_wait();
-                    self.coming.push(coming(&self.setup, backoff, Some(wait)));
-                }
-            }
-            pool.wake();
-        }
-    }
-}
-
-fn coming(setup: &Rc<Setup>, backoff: Backoff, wait: Option<Duration>) -> Coming {
-    let setup = Rc::clone(setup);
-    Box::pin(async move {
-        if let Some(wait) = wait {
-            tokio::time::sleep(wait).await;
-        }
-        (backoff, setup.connect(true).await)
-    })
-}
-
-impl Session for MysqlSession {
-    fn submit(&mut self, request: &Request<'_>, token: Token, out: &mut dyn Completions) {
-        self.operations.submit(request, token, out);
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>, out: &mut dyn Completions) -> Poll<()> {
-        self.reconnect(cx);
-        let polled = self.operations.poll(cx, out);
-        // What this turn lost.
-        self.reconnect(cx);
-        polled
-    }
 
     fn counters(&self) -> SessionCounters {
-        self.client.pool.borrow().counters
+        self.0.pool.counters.get()
     }
+}
 
-    fn abandon(&mut self, token: Token) {
-        self.operations.abandon(token);
+pub(crate) type MysqlSession = FutureSession<Responder>;
+
+/// Opens a session. `facts` are those of the server now.
+pub(super) async fn open(
+    setup: Setup,
+    facts: &Facts,
+    tables: Arc<Vec<Table>>,
+    in_flight: u32,
+) -> Result<MysqlSession, StoreError> {
+    facts.guarantee(&setup.target.place(), setup.durability, setup.consistency)?;
+    let connections = in_flight.max(1) as usize;
+    let mut idle = Vec::with_capacity(connections);
+    // In batches, because a server's accept queue is short.
+    while idle.len() < connections {
+        let together = (connections - idle.len()).min(32);
+        idle.extend(try_join_all((0..together).map(|_| setup.connect(setup.timeout))).await?);
     }
+    let pool = Pool {
+        setup,
+        permits: Semaphore::new(connections),
+        idle: RefCell::new(idle),
+        backoff: RefCell::default(),
+        failed: RefCell::default(),
+        counters: Cell::default(),
+    };
+    Ok(FutureSession::new(Responder(Rc::new(Client::new(tables, facts, pool)))))
 }

@@ -78,8 +78,6 @@ pub(super) enum Text {
     One(OpKind),
     /// Of this many documents or keys.
     Many(OpKind, u32),
-    /// Which of so many keys exist.
-    Known(u32),
     /// From a key; whether up to another one.
     Range(bool),
     /// Whose field has a value; whether the value is longer than what is indexed.
@@ -150,12 +148,7 @@ pub(super) fn body_column(body: Body) -> &'static str {
 
 /// `n` times, with commas between.
 fn times(what: &str, n: u32) -> String {
-    let mut text = String::with_capacity((what.len() + 1) * n as usize);
-    for position in 0..n {
-        text.push_str(if position == 0 { "" } else { "," });
-        text.push_str(what);
-    }
-    text
+    vec![what; n as usize].join(",")
 }
 
 impl Table {
@@ -244,7 +237,7 @@ impl Table {
                 let one = format!("SELECT CAST(? AS CHAR), {doc} FROM {place} {at}");
                 vec![one; *n as usize].join(" UNION ALL ")
             }
-            Text::Known(n) => format!("SELECT {key} FROM {place} {}", within(*n)),
+            Text::Many(OpKind::Exists, n) => format!("SELECT {key} FROM {place} {}", within(*n)),
             Text::Range(bounded) => {
                 let order = self.by_bytes();
                 let bound = if *bounded { format!("AND {order} < ? ") } else { String::new() };

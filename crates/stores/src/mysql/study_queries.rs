@@ -1,47 +1,38 @@
 //! Queries of the study: their statements, the values of their parameters, and their rows as JSON.
 
-use std::cell::RefCell;
-
 use mysql_async::consts::ColumnType;
 use mysql_async::prelude::Queryable;
-use mysql_async::{BinaryProtocol, Column, Params, QueryResult, Row, Value};
+use mysql_async::{Column as Described, Params, Row, Value};
 use serde_json::Value as Json;
 use storebench_documents::json;
-use storebench_engine::store::{Batch, Collected, Explanation, OpError, OwnedReply, StoreError};
-use storebench_study::workload::{COLLECTION, Language, QueryPart, tokens};
+use storebench_engine::store::{Batch, Collected, Explanation, OpError, StoreError};
+use storebench_study::workload::{Language, tokens};
 
-use super::errors::Fault;
 use super::figures::explanation;
 use super::login::Server;
+use super::session::Done;
 use super::sql::Table;
 use crate::refusals::{not_supported, refused, refused_by_server};
+use crate::study_queries::{Column, Shape, end_row, sql};
 
 /// A query as a statement.
 pub(super) struct Prepared {
     pub(super) sql: String,
     /// The positions of the values, in the order in which the statement takes them.
     order: Vec<usize>,
-    columns: RefCell<Vec<Named>>,
 }
 
 impl Prepared {
     /// # Errors
     /// *Refused* if it may do anything but read.
     pub(super) fn new(table: &Table, text: &str, values: Batch<'_>) -> Result<Self, OpError> {
-        let text = text.trim_end().trim_end_matches(';').replace(COLLECTION, &table.place);
-        only_reads(&text).map_err(refused)?;
-        let (mut sql, mut order) = (String::with_capacity(text.len()), Vec::new());
-        for part in Language::Mysql.parts(&text).map_err(refused)? {
-            match part {
-                QueryPart::Text(text) => sql.push_str(text),
-                QueryPart::Param(name) => {
-                    let position = values.iter().position(|(known, _)| known == name);
-                    order.push(position.ok_or_else(|| refused(format!("the parameter ${name} has no value")))?);
-                    sql.push('?');
-                }
-            }
-        }
-        Ok(Self { sql, order, columns: RefCell::default() })
+        let mut order = Vec::new();
+        let sql = sql(Language::Mysql, text, &table.place, values, |position| {
+            order.push(position);
+            "?".into()
+        })?;
+        only_reads(&sql).map_err(refused)?;
+        Ok(Self { sql, order })
     }
 
     /// The values of its parameters.
@@ -49,25 +40,15 @@ impl Prepared {
         let value = |position: &usize| values.get(*position).map_or(Value::NULL, |(_, value)| parameter(value));
         self.order.iter().map(value).collect()
     }
+}
 
-    /// Collects its rows.
-    pub(super) async fn collect(
-        &self,
-        mut result: QueryResult<'_, '_, BinaryProtocol>,
-        contents: bool,
-    ) -> Result<OwnedReply, Fault> {
-        if self.columns.borrow().is_empty() {
-            *self.columns.borrow_mut() = named(result.columns_ref());
-        }
-        let (mut found, mut out) = (Collected::default(), Vec::new());
-        found.begin(contents);
-        while let Some(row) = result.next().await? {
-            out.clear();
-            push_row(&self.columns.borrow(), row, &mut out);
-            found.add("", &out);
-        }
-        result.drop_result().await?;
-        Ok(found.into_reply())
+/// Collects the rows of a query.
+pub(super) fn collect(found: &mut Collected, done: Done) {
+    let (columns, mut out) = (columns(done.columns.as_deref().unwrap_or_default()), Vec::new());
+    for row in done.rows {
+        out.clear();
+        push_row(&columns, row, &mut out);
+        found.add("", &out);
     }
 }
 
@@ -104,41 +85,19 @@ pub(super) fn parameter(value: &[u8]) -> Value {
     }
 }
 
-/// How the value of a column becomes JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Number,
-    Json,
-    Text,
-}
-
-/// A column of a query's rows.
-#[derive(Debug, Clone)]
-pub(super) struct Named {
-    /// Its name as JSON, and the colon.
-    name: Box<[u8]>,
-    shape: Shape,
-}
-
 /// The columns of rows.
-pub(super) fn named(columns: &[Column]) -> Vec<Named> {
-    let column = |column: &Column| {
-        let mut name = Vec::new();
-        json::push_text(&column.name_str(), &mut name);
-        name.push(b':');
-        let shape = match column.column_type() {
-            ColumnType::MYSQL_TYPE_JSON => Shape::Json,
-            ColumnType::MYSQL_TYPE_DECIMAL | ColumnType::MYSQL_TYPE_NEWDECIMAL => Shape::Number,
-            _ => Shape::Text,
-        };
-        Named { name: name.into(), shape }
+pub(super) fn columns(described: &[Described]) -> Vec<Column> {
+    let shape = |column: &Described| match column.column_type() {
+        ColumnType::MYSQL_TYPE_JSON => Shape::Json,
+        ColumnType::MYSQL_TYPE_DECIMAL | ColumnType::MYSQL_TYPE_NEWDECIMAL => Shape::Number,
+        _ => Shape::Text,
     };
-    columns.iter().map(column).collect()
+    described.iter().map(|column| Column::new(&column.name_str(), shape(column))).collect()
 }
 
 /// Appends a row as JSON. A row with a single column whose text is a JSON object is that object, because MariaDB has no
 /// type for JSON; any other row is an object.
-pub(super) fn push_row(columns: &[Named], row: Row, out: &mut Vec<u8>) {
+pub(super) fn push_row(columns: &[Column], row: Row, out: &mut Vec<u8>) {
     let values = row.unwrap();
     if let [Value::Bytes(text)] = &values[..]
         && text.starts_with(b"{")
@@ -147,23 +106,18 @@ pub(super) fn push_row(columns: &[Named], row: Row, out: &mut Vec<u8>) {
         return out.extend_from_slice(text);
     }
     for (position, (column, value)) in columns.iter().zip(values).enumerate() {
-        out.push(if position == 0 { b'{' } else { b',' });
-        out.extend_from_slice(&column.name);
+        column.begin(position, out);
         match value {
-            Value::NULL => out.extend_from_slice(b"null"),
-            Value::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
-            Value::UInt(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Value::NULL => column.push(None, out),
+            Value::Bytes(bytes) => column.push(Some(&bytes), out),
             // As the server rounds it.
             Value::Float(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Value::Double(number) => out.extend_from_slice(Json::from(number).to_string().as_bytes()),
-            Value::Bytes(bytes) => match column.shape {
-                Shape::Number | Shape::Json => out.extend_from_slice(&bytes),
-                Shape::Text => json::push_text(&String::from_utf8_lossy(&bytes), out),
-            },
-            other => json::push_text(other.as_sql(true).trim_matches('\''), out),
+            Value::Int(_) | Value::UInt(_) => out.extend_from_slice(value.as_sql(true).as_bytes()),
+            Value::Date(..) | Value::Time(..) => json::push_text(value.as_sql(true).trim_matches('\''), out),
         }
     }
-    out.extend_from_slice(if columns.is_empty() { b"{}" } else { b"}" });
+    end_row(columns, out);
 }
 
 /// Tries a query in a transaction that may only read.

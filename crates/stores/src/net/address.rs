@@ -104,6 +104,29 @@ impl Address {
         Ok(Self { shown, user, password, password_assumed, hosts, path, tls })
     }
 
+    /// The same for a driver that connects to one host and its database.
+    ///
+    /// # Errors
+    /// Also for a URL with several hosts, or with more than a database after its host.
+    pub(crate) fn of_database(
+        url: &str,
+        example: &str,
+        default_port: u16,
+        tls: bool,
+        options: &mut Options<'_>,
+    ) -> Result<(Self, Option<String>), StoreError> {
+        let mut address = Self::parse(url, example, default_port, tls, options)?;
+        let bad = |what: &str| StoreError::BadUrl(format!("`{}` {what}", address.shown));
+        if address.hosts.len() > 1 {
+            return Err(bad("names several hosts, but this driver connects to one; name the primary"));
+        }
+        if address.path.len() > 1 {
+            return Err(bad(&format!("has more than a database after its host; write it as in {example}")));
+        }
+        let database = address.path.pop();
+        Ok((address, database))
+    }
+
     /// The first host, which receives control calls.
     pub(crate) fn host(&self) -> &Host {
         &self.hosts[0]

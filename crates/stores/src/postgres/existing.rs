@@ -1,11 +1,12 @@
 //! Tables that Storebench did not make: finding, reading and sampling them, and writing them on request.
 
-use storebench_engine::store::{Existing, NAME_COLUMNS, StoreError};
+use storebench_engine::store::{Existing, StoreError};
 use storebench_study::workload::Body;
 
 use super::channel::Row;
 use super::login::Connected;
 use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
+use crate::existing::TheirTable;
 
 /// Makes statements fail if a policy hides rows from this user, instead of omitting those rows. pg_dump does the same.
 pub(super) const ALL_ROWS: &str = "SET row_security = off; ";
@@ -47,62 +48,43 @@ pub(super) async fn resolve(
     let overrides = write == Some(true);
     let write = write.is_some();
     let (schema, name) = existing.name.split_once('.').unwrap_or(("public", &existing.name));
-    let place = server.target.place();
     let columns = columns(server, schema, name).await?;
-    let refused = |why: &str| {
-        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let names = names.join(", ");
-        StoreError::NotSupported(format!("{place}: {why}; `{schema}.{name}` has the columns {names}"))
+    let their = TheirTable {
+        place: server.target.place(),
+        name: format!("{schema}.{name}"),
+        columns: columns.iter().map(|column| column.name.as_str()).collect(),
     };
-    // For errors that naming another column may solve.
-    let unnamed = |why: &str| match refused(why) {
-        StoreError::NotSupported(text) => StoreError::NotSupported(format!("{text}; {NAME_COLUMNS}")),
-        other => other,
-    };
-    if columns.is_empty() {
-        return Err(StoreError::NotSupported(format!(
-            "{place}: there is no table `{schema}.{name}` that this user can see; write it as schema.table"
-        )));
-    }
-    let find = |wanted: &str| columns.iter().find(|column| column.name == wanted);
+    their.check_exists("schema.table")?;
+    let named = |wanted: &str, what| their.named(wanted, what, columns.iter().map(|column| (&*column.name, column)));
     let key = match &existing.key {
-        Some(wanted) => find(wanted).ok_or_else(|| unnamed(&format!("there is no column `{wanted}` for the key")))?,
+        Some(wanted) => named(wanted, "key")?,
         None => columns
             .iter()
             .find(|column| column.primary)
-            .ok_or_else(|| unnamed("no single column is its primary key"))?,
+            .ok_or_else(|| their.unnamed("no single column is its primary key"))?,
     };
     let quoted = identifier(&key.name);
     let textual = matches!(key.sql_type.as_str(), "text" | "character varying");
     let as_text = if textual { format!("t.{quoted}") } else { format!("t.{quoted}::text") };
-    if write && !key.of_table {
-        return Err(refused("it is not a table, so it cannot be written; name the table behind it"));
-    }
-    if write && !key.unique {
-        return Err(refused(&format!(
-            "its column `{}` is not unique, so it cannot be the key; name the column of the \
-             primary key, or create a unique index",
-            key.name
-        )));
+    if write {
+        their.check_written(key.of_table, &key.name, key.unique)?;
     }
     if !write {
         let sql = format!("{ALL_ROWS}SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
         server.query(&format!("read `{schema}.{name}`"), &sql).await?;
     }
     if !write && !key.never_null && has_null(server, schema, name, &quoted).await? {
-        return Err(refused(&format!("its key column `{}` is NULL in some rows; use --query to copy them", key.name)));
+        return Err(their.has_nulls(&key.name));
     }
     let mut given = Given::usual(body);
     let (doc, jsonb, fields) = match &existing.body {
-        None if write => return Err(unnamed("no column is named for the document")),
-        None if body == Body::Json => {
+        None => {
+            their.check_row(write, body)?;
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
             ("to_jsonb(t.*)".to_owned(), true, Fields::Columns(fields))
         }
-        None => return Err(unnamed("a whole row is JSON, and no column is named for the document")),
         Some(wanted) => {
-            let column =
-                find(wanted).ok_or_else(|| unnamed(&format!("there is no column `{wanted}` for the document")))?;
+            let column = named(wanted, "document")?;
             let quoted = format!("t.{}", identifier(&column.name));
             match (column.sql_type.as_str(), body) {
                 ("jsonb", Body::Json) => (quoted.clone(), true, Fields::Json(quoted)),
@@ -116,11 +98,7 @@ pub(super) async fn resolve(
                     (quoted, false, Fields::None)
                 }
                 ("bigint" | "integer" | "smallint", Body::Counter) => (format!("{quoted}::text"), false, Fields::None),
-                (other, _) => {
-                    return Err(refused(&format!(
-                        "the column `{wanted}` has the type {other}, which does not fit the collection's `body`"
-                    )));
-                }
+                (other, _) => return Err(their.misfit(wanted, other)),
             }
         }
     };

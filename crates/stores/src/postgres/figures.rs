@@ -1,5 +1,6 @@
 //! The server's statistics, waiting until it is idle, and query plans.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -9,8 +10,8 @@ use super::channel::{Fault, Row};
 use super::login::Connected;
 use super::sql::{Statement, Table, literal};
 use super::wire::oid;
-use crate::document::prefix_end_text;
 use crate::net::settled;
+use crate::study_queries::key_range;
 
 /// Fields of the server's own statistics, by source, with their names here. Versions have different fields. Missing
 /// ones are omitted.
@@ -170,17 +171,12 @@ pub(super) async fn explain(
     table: &Table,
     op: &Op<'_>,
 ) -> Result<Option<Explanation>, StoreError> {
-    let (statement, values) = match *op {
-        Op::Page { field, value, limit } => {
-            (table.page(field, limit).map_err(StoreError::NotSupported)?, vec![value.to_owned()])
-        }
-        Op::Prefix { prefix, limit } => match prefix_end_text(prefix) {
-            Some(end) => (table.range(true, limit), vec![prefix.to_owned(), end]),
-            None => (table.range(false, limit), vec![prefix.to_owned()]),
-        },
-        Op::Scan { start, end: Some(end), limit } => (table.range(true, limit), vec![start.to_owned(), end.to_owned()]),
-        Op::Scan { start, end: None, limit } => (table.range(false, limit), vec![start.to_owned()]),
-        _ => return Ok(None),
+    let (statement, values) = if let Op::Page { field, value, limit } = *op {
+        (table.page(field, limit).map_err(StoreError::NotSupported)?, vec![value.to_owned()])
+    } else {
+        let Some((start, end, limit)) = key_range(op) else { return Ok(None) };
+        let statement = table.range(end.is_some(), limit);
+        (statement, [Some(start.into()), end].into_iter().flatten().map(Cow::into_owned).collect())
     };
     server.query("explain a query", &explaining(&statement, &values)).await.map(|rows| Some(explanation(rows)))
 }

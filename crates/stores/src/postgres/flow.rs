@@ -7,11 +7,12 @@ use storebench_engine::store::{BatchBuf, Completions, ErrorKind, OpError, OpKind
 use super::bulk::Bulk;
 use super::channel::Lost;
 use super::errors::op_error;
-use super::study_queries::{self, Column};
+use super::study_queries;
 use super::transaction;
 use super::wire::{self, Columns, ServerError};
 use crate::document::{CHANGED, nothing_written};
 use crate::net::lost;
+use crate::study_queries::Column;
 
 /// What an answer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

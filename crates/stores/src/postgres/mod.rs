@@ -128,21 +128,9 @@ impl PostgresStore {
         }
         let apply = options.choice("apply", &["no", "yes"])? == Some(1);
         let overrides = options.choice("identity", &["generated", "given"])? == Some(1);
-        let address = Address::parse(url, SCHEME.example, 5432, typed.ends_with("+tls"), options)?;
-        if address.hosts.len() > 1 {
-            return Err(StoreError::BadUrl(format!(
-                "`{}` names several hosts, but this driver connects to one; name the primary",
-                address.shown
-            )));
-        }
-        if address.path.len() > 1 {
-            return Err(StoreError::BadUrl(format!(
-                "`{}` has more than a database after its host; write it as in {}",
-                address.shown, SCHEME.example
-            )));
-        }
+        let (address, database) = Address::of_database(url, SCHEME.example, 5432, typed.ends_with("+tls"), options)?;
         let user = address.user.clone().unwrap_or_else(|| "postgres".into());
-        let database = address.path.first().cloned().unwrap_or_else(|| user.clone());
+        let database = database.unwrap_or_else(|| user.clone());
         Ok(Self {
             target: Target { address, user, database },
             schema,

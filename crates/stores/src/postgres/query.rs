@@ -1,7 +1,5 @@
 //! The rows of a query, through a cursor in a read-only transaction that sees one snapshot.
 
-use std::collections::HashSet;
-
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::channel::{Fault, Lost, Row};
@@ -10,6 +8,7 @@ use super::login::{Connected, Target};
 use super::sql::{identifier, literal};
 use super::study_queries;
 use super::wire::{self, Bind, ServerError};
+use crate::study_queries::check_names;
 
 const DOING: &str = "run the query";
 /// The approximate size of a page.
@@ -37,7 +36,7 @@ impl Query {
         // Prepared, because preparing takes a single statement: no second one can end the transaction. The line break
         // ends a comment at the end of the text.
         let columns = columns(&mut server, text).await?;
-        check_names(&columns)?;
+        check_names(columns.iter().map(|(name, _)| &**name))?;
         let selected = selected(&columns);
         let sql = format!("DECLARE storebench_rows NO SCROLL CURSOR FOR SELECT {selected} FROM (\n{text}\n) AS q");
         let mut out = Vec::new();
@@ -138,28 +137,9 @@ fn fault(target: &Target, doing: &str, fault: &Fault) -> StoreError {
     }
 }
 
-/// Refuses two columns with the same name, since a record has only one field with that name.
-fn check_names(columns: &[(String, u32)]) -> Result<(), StoreError> {
-    let mut names = HashSet::new();
-    match columns.iter().find(|(name, _)| !names.insert(name)) {
-        Some((name, _)) => Err(StoreError::NotSupported(format!(
-            "two columns of the query are named `{name}`, but a record has only one field with that name; rename one \
-             with AS"
-        ))),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_of_one_name_are_refused() {
-        let named = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 25)).collect::<Vec<_>>();
-        assert!(check_names(&named(&["a", "b", "A"])).is_ok());
-        assert!(check_names(&named(&["a", "b", "a"])).unwrap_err().to_string().contains("`a`"));
-    }
 
     #[test]
     fn only_columns_that_may_be_infinite_are_looked_at() {

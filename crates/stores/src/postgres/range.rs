@@ -12,6 +12,7 @@ use super::existing::{ALL_ROWS, AS_TEXT};
 use super::login::{Connected, Target};
 use super::sql::Table;
 use super::wire::{self, Columns, Garbled, ServerError};
+use crate::existing::not_copied;
 
 /// The approximate size of a page. What arrives meanwhile waits in the socket.
 const PAGE_BYTES: usize = 256 << 10;
@@ -118,12 +119,7 @@ impl Newest<'_> {
 /// Reads rows until the page is full. Returns false at the end of the range.
 async fn fill(copy: &mut Copy, page: &mut RowPage, table: &Table, newest: &mut Newest<'_>) -> Result<bool, StoreError> {
     let Connected { target, channel, .. } = &mut copy.connected;
-    let refused = |why: &str| {
-        let (place, table) = (target.place(), &table.place);
-        StoreError::NotSupported(format!(
-            "{place}: {table} cannot be copied: {why}; name another key column, or use --query"
-        ))
-    };
+    let refused = |why: &str| not_copied(&target.place(), &table.place, why);
     let garbled = |_: Garbled| {
         StoreError::Failed(format!(
             "{}: cannot {DOING}: the server's answer is not PostgreSQL's protocol; check for a proxy in between",

@@ -2,7 +2,7 @@
 
 use storebench_documents::json;
 use storebench_engine::store::{Batch, ErrorKind, Explanation, OpError, StoreError};
-use storebench_study::workload::{COLLECTION, Language, QueryPart};
+use storebench_study::workload::Language;
 
 use super::channel::Fault;
 use super::errors::op_error;
@@ -10,23 +10,12 @@ use super::figures::explanation;
 use super::login::{Connected, Target};
 use super::sql::{Table, literal};
 use super::wire::{self, Bind, Columns, Garbled};
-use crate::refusals::{not_supported, refused};
+use crate::refusals::not_supported;
+use crate::study_queries::{self, Column, Shape, end_row};
 
 /// The statement of a query. Its parameters are numbered in the order of their values.
 pub(super) fn statement(table: &Table, text: &str, values: Batch<'_>) -> Result<String, OpError> {
-    let text = text.trim_end().trim_end_matches(';').replace(COLLECTION, &table.place);
-    let mut sql = String::with_capacity(text.len());
-    for part in Language::Postgres.parts(&text).map_err(refused)? {
-        match part {
-            QueryPart::Text(text) => sql.push_str(text),
-            QueryPart::Param(name) => {
-                let position = values.iter().position(|(known, _)| known == name);
-                let position = position.ok_or_else(|| refused(format!("the parameter ${name} has no value")))?;
-                sql.push_str(&format!("${}", position + 1));
-            }
-        }
-    }
-    Ok(sql)
+    study_queries::sql(Language::Postgres, text, &table.place, values, |position| format!("${}", position + 1))
 }
 
 /// Adds the value of a parameter, given as JSON, as text that the server reads as the type that it has inferred.
@@ -37,23 +26,6 @@ pub(super) fn bind<'o>(bind: Bind<'o>, value: &[u8]) -> Bind<'o> {
         [b'"', ..] => bind.bytes(json::text(value).unwrap_or_default().as_bytes()),
         other => bind.bytes(other),
     }
-}
-
-/// How the text of a column becomes JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Bool,
-    Number,
-    Json,
-    Text,
-}
-
-/// A column of a query's rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
-    /// Its name as JSON, and the colon.
-    name: Box<[u8]>,
-    shape: Shape,
 }
 
 /// Reads the names and types of a RowDescription.
@@ -74,9 +46,6 @@ pub(super) fn described(body: &[u8]) -> Result<Vec<(String, u32)>, Garbled> {
 /// Reads a RowDescription.
 pub(super) fn columns(body: &[u8]) -> Result<Vec<Column>, Garbled> {
     let column = |(text, oid): (String, u32)| {
-        let mut name = Vec::with_capacity(text.len() + 3);
-        json::push_text(&text, &mut name);
-        name.push(b':');
         let shape = match oid {
             16 => Shape::Bool,
             // int8, int2, int4, oid, float4, float8, numeric
@@ -84,7 +53,7 @@ pub(super) fn columns(body: &[u8]) -> Result<Vec<Column>, Garbled> {
             114 | wire::oid::JSONB => Shape::Json,
             _ => Shape::Text,
         };
-        Column { name: name.into(), shape }
+        Column::new(&text, shape)
     };
     Ok(described(body)?.into_iter().map(column).collect())
 }
@@ -96,21 +65,10 @@ pub(super) fn push_row(columns: &[Column], mut values: Columns<'_>, out: &mut Ve
         return Ok(());
     }
     for (position, column) in columns.iter().enumerate() {
-        out.push(if position == 0 { b'{' } else { b',' });
-        out.extend_from_slice(&column.name);
-        let Some(value) = values.next()? else {
-            out.extend_from_slice(b"null");
-            continue;
-        };
-        match column.shape {
-            Shape::Bool => out.extend_from_slice(if value == b"t" { b"true" } else { b"false" }),
-            // Not NaN and Infinity.
-            Shape::Number if value.last().is_some_and(u8::is_ascii_digit) => out.extend_from_slice(value),
-            Shape::Json => out.extend_from_slice(value),
-            Shape::Number | Shape::Text => json::push_text(&String::from_utf8_lossy(value), out),
-        }
+        column.begin(position, out);
+        column.push(values.next()?, out);
     }
-    out.extend_from_slice(if columns.is_empty() { b"{}" } else { b"}" });
+    end_row(columns, out);
     Ok(())
 }
 

@@ -144,8 +144,11 @@ fn opensearch() {
 #[cfg(feature = "mysql")]
 #[test]
 fn mariadb() {
-    let server = Server::start("mariadb");
-    conforms(&*open(&server.url));
+    let server = crate::mysql::quick();
+    let store = open(&server.url);
+    conforms(&*store);
+    let guaranteed: Vec<_> = store.capabilities().durability.iter().map(|(level, _)| *level).collect();
+    assert_eq!(guaranteed, [storebench_engine::store::Durability::MEMORY]);
 }
 
 #[cfg(feature = "postgres")]

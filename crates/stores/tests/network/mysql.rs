@@ -13,6 +13,19 @@ use std::process::{Command, Stdio};
 
 use crate::server::Server;
 
+/// A server that syncs nothing, and says so. For tests of many writes that claim nothing about what is on the disk.
+pub(crate) fn quick() -> Server {
+    Server::start_with(
+        "mariadb",
+        &[
+            "--option=innodb-flush-log-at-trx-commit=0",
+            "--option=innodb-flush-method=nosync",
+            "--option=innodb-doublewrite=OFF",
+            "--option=debug-no-sync",
+        ],
+    )
+}
+
 /// The client `mariadb` of the server's package, on its database.
 fn client(server: &Server) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers/where");
