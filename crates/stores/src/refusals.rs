@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+#[cfg(any(feature = "couchdb", feature = "dynamodb"))]
+use storebench_engine::store::{Capabilities, Durability};
 use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 use storebench_study::workload::Body;
 
@@ -41,6 +43,17 @@ pub(crate) fn refused_by_server(error: StoreError) -> StoreError {
         StoreError::Failed(why) => StoreError::NotSupported(why),
         other => other,
     }
+}
+
+/// Refuses a durability that a store does not guarantee.
+#[cfg(any(feature = "couchdb", feature = "dynamodb"))]
+pub(crate) fn check_guarantee(store: &str, of: &Capabilities, durability: Durability) -> Result<(), StoreError> {
+    if of.guarantees(durability).is_some() {
+        return Ok(());
+    }
+    let given: Vec<String> = of.durability.iter().map(|(level, _)| format!("`{level}`")).collect();
+    let given = given.join(", ");
+    Err(StoreError::NotSupported(format!("{store} cannot guarantee `{durability}`; it guarantees {given}")))
 }
 
 #[cfg(test)]

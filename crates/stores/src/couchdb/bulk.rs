@@ -4,21 +4,19 @@
 use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
 use super::dialect::{
-    CONTENDED, CouchDialect, TRIES, check_document, check_key, decode, encode, fault, gone, is_of_contents,
-    row_revision, senseless,
+    CouchDialect, check_document, check_key, decode, encode, fault, gone, is_of_contents, row_revision,
 };
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use super::rows::in_request_order;
-use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
+use crate::document::EXISTS;
+use crate::http::{Answer, Bulk, CONTENDED, Method, Next, RequestBuf, TRIES, senseless};
 use crate::refusals::refused;
 
 impl CouchDialect {
     /// Starts a bulk write. Returns false if there is nothing to send.
     pub(super) fn begin_bulk_write(&self, items: Batch<'_>, memory: &mut CouchMemory, out: &mut RequestBuf) -> bool {
         let collection = &self.collections[memory.collection];
-        memory.bulk.clear();
         for (number, (key, body)) in (0..).zip(items.iter()) {
             match check_key(key).and_then(|()| check_document(collection.body, key, body)) {
                 Ok(()) => memory.bulk.part.push(number),
@@ -41,7 +39,6 @@ impl CouchDialect {
     /// Starts a bulk operation on documents by key. Returns false if there are none.
     pub(super) fn begin_by_keys(&self, keys: Batch<'_>, memory: &mut CouchMemory, out: &mut RequestBuf) -> bool {
         let reads = memory.kind == Some(OpKind::BulkRead);
-        memory.bulk.clear();
         for (number, (key, _)) in (0..).zip(keys.iter()) {
             // A document with an invalid key does not exist.
             if check_key(key).is_ok() {
@@ -125,18 +122,7 @@ impl CouchDialect {
         };
         match taken {
             Err(error) => {
-                let bulk = &mut memory.bulk;
-                let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
-                if alone || memory.kind == Some(OpKind::BulkRead) {
-                    return Err(error);
-                }
-                // The outcome of other documents is known, so report each document separately.
-                bulk.reject_part(&error);
-                if error.kind != ErrorKind::Refused {
-                    while bulk.next_part() {
-                        bulk.reject_part(&NOT_SENT);
-                    }
-                }
+                memory.bulk.fail(error, memory.kind == Some(OpKind::BulkRead))?;
                 self.next_part(memory, out)
             }
             // The revisions are known; write next.
@@ -177,7 +163,7 @@ impl CouchDialect {
             self.ask_again(memory, out);
             return Ok(None);
         }
-        Ok(Some(if memory.kind == Some(OpKind::BulkRead) { memory.found.reply() } else { memory.bulk.reply() }))
+        Ok(Some(memory.reply()))
     }
 
     /// The rows of the answer, one for each key of the part, in the order of the keys.

@@ -1,21 +1,16 @@
 //! Encodes operations as CouchDB requests.
 
-use std::borrow::Cow;
-
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 use storebench_study::workload::Body;
 
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use super::study_queries;
-use crate::document::{self, CHANGED, EXISTS, Effect};
-use crate::http::{Answer, Dialect, Method, Next, RequestBuf, status_error};
+use crate::document::{self, CHANGED, EXISTS};
+use crate::http::{Answer, CONTENDED, Dialect, Method, Next, RequestBuf, TRIES, senseless, status_error};
 pub(super) use crate::http::{decode_body as decode, encode_body as encode};
 use crate::refusals::refused;
 use crate::study_queries::{ByNumber, Template};
-
-/// The maximum number of retries of a write after another client changed the document in between.
-pub(super) const TRIES: u32 = 20;
 
 /// A collection as a session knows it.
 #[derive(Debug, Clone)]
@@ -44,18 +39,6 @@ pub(crate) struct CouchDialect {
     pub(super) scratch: Vec<u8>,
     /// The queries so far.
     pub(super) queries: ByNumber<Template>,
-}
-
-/// The error of a write that lost every race against other clients.
-pub(super) const CONTENDED: OpError = OpError {
-    kind: ErrorKind::Temporary,
-    message: Cow::Borrowed("other clients kept changing the document between read and write; nothing was written"),
-};
-
-/// The error of an answer with status 200 whose body is not what CouchDB sends.
-pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
-    let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
-    OpError::new(kind, format!("unexpected answer from the server: {}", answer.shown()))
 }
 
 /// Whether the server rejected a document of the request as invalid. It validates before it writes anything, whatever
@@ -338,13 +321,7 @@ impl CouchDialect {
             Some(OpKind::Read) if answer.is_success() => {
                 let revision = revision(&answer)?;
                 let body = decode(self.collections[memory.collection].body, answer.body, &mut self.scratch)?;
-                Ok(Reply {
-                    documents: 1,
-                    bytes: body.len() as u64,
-                    body: memory.found.contents().then_some(body),
-                    revision: Some(revision),
-                    ..Reply::default()
-                })
+                Ok(memory.document(body, Some(revision)))
             }
             _ => Err(fault(&answer, changes)),
         }
@@ -363,11 +340,7 @@ impl CouchDialect {
             }
             _ => return Err(fault(answer, false)),
         };
-        let op = memory.op().ok_or(OpError::unsupported())?;
-        match document::effect(&op, kind, old, &mut self.scratch)? {
-            Effect::PutScratch { counter } => memory.counter = counter,
-            Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
-        }
+        memory.change(kind, old, &mut self.scratch)?;
         memory.awaits = Awaits::Write;
         self.put_body(memory, &self.scratch, out);
         Ok(())

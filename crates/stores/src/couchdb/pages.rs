@@ -2,11 +2,11 @@
 
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, ViewRows};
 
-use super::dialect::{CouchDialect, decode, senseless};
+use super::dialect::{CouchDialect, decode};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
 use crate::document::prefix_end_text;
-use crate::http::{Answer, Method, Next, RequestBuf, status_error};
+use crate::http::{Answer, Method, Next, RequestBuf, senseless, status_error};
 use crate::refusals::refused;
 
 /// Sorts after every realistic key. Without an explicit end, PouchDB omits keys after U+00FF.
@@ -34,13 +34,13 @@ impl CouchDialect {
             Op::Prefix { prefix, limit } => (prefix, prefix_end_text(prefix), limit),
             Op::Scan { start, end, limit } => (start, end.map(str::to_owned), limit),
             Op::Page { field, value, limit } => {
-                (memory.left, memory.asked) = (limit, u32::MAX);
+                (memory.left, memory.more.asked) = (limit, u32::MAX);
                 out.begin(Method::POST).raw(&collection.path).raw("_find").only_reads();
                 out.body().extend_from_slice(selector(field, value, limit, self.stale).as_bytes());
                 return Ok(limit > 0);
             }
             Op::View { view, rows, skip, limit } => {
-                (memory.left, memory.asked) = (limit, u32::MAX);
+                (memory.left, memory.more.asked) = (limit, u32::MAX);
                 let (design, name) = view.split_once('/').unwrap_or((view, view));
                 let method = if matches!(rows, ViewRows::Keys(_)) { Method::POST } else { Method::GET };
                 out.begin(method).raw(&collection.path).raw("_design/").segment(design).raw("/_view/").segment(name);
@@ -74,7 +74,7 @@ impl CouchDialect {
             return Ok(false);
         }
         memory.key.push_str(start);
-        (memory.end, memory.left) = (end, limit);
+        (memory.more.end, memory.left) = (end, limit);
         self.ask_rows(memory, out, false);
         Ok(true)
     }
@@ -83,12 +83,12 @@ impl CouchDialect {
     /// as many more.
     fn ask_rows(&self, memory: &mut CouchMemory, out: &mut RequestBuf, behind_start: bool) {
         let collection = &self.collections[memory.collection];
-        let end = memory.end.as_deref();
+        let end = memory.more.end.as_deref();
         let past_designs = memory.key.as_str() < "_design0" && end.is_none_or(|end| end > "_design/");
         let more = if past_designs { collection.designs } else { 0 };
-        memory.asked = memory.left.saturating_add(more);
+        memory.more.asked = memory.left.saturating_add(more);
         out.begin(Method::GET).raw(&collection.path).raw("_all_docs?include_docs=true&limit=");
-        out.number(u64::from(memory.asked)).raw("&startkey=").json_segment(&memory.key);
+        out.number(u64::from(memory.more.asked)).raw("&startkey=").json_segment(&memory.key);
         if behind_start {
             out.raw("&skip=1");
         }
@@ -111,7 +111,7 @@ impl CouchDialect {
         }
         let rows = self.take_rows(memory, answer)?;
         // Some rows were design documents. The missing ones follow the last row.
-        if rows == memory.asked && memory.left > 0 {
+        if rows == memory.more.asked && memory.left > 0 {
             self.ask_rows(memory, out, true);
             return Ok(None);
         }

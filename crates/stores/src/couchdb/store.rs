@@ -17,7 +17,7 @@ use super::{SCHEME, pages, sample, settings_reported, study_queries};
 use crate::document::prefix_end_text;
 use crate::http::{Client, HttpSession, Method, Target, check_place, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled};
-use crate::refusals::{not_supported, refused_by_server};
+use crate::refusals::{check_guarantee, not_supported, refused_by_server};
 use crate::registry::Options;
 
 /// The timeout of a control call that does not wait for work of the server.
@@ -280,14 +280,8 @@ impl Store for CouchStore {
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
         let ready = self.ready()?;
         let (_, welcome) = self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
-        let capabilities = self.capabilities();
-        if !ready.read_only && capabilities.guarantees(options.durability).is_none() {
-            return Err(StoreError::NotSupported(format!(
-                "{} cannot guarantee `{}`; it guarantees {}",
-                welcome.version,
-                options.durability,
-                capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")
-            )));
+        if !ready.read_only {
+            check_guarantee(&welcome.version, &self.capabilities(), options.durability)?;
         }
         let mut target = Target::of(&self.address);
         if welcome.major == 2 {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 use storebench_engine::store::{Batch, OpError};
 
-use super::dialect::{CouchDialect, fault, senseless};
+use super::dialect::{CouchDialect, fault};
 use super::json;
 use super::memory::{Awaits, CouchMemory};
-use crate::http::{Answer, Method, Next, RequestBuf};
+use crate::http::{Answer, Method, Next, RequestBuf, senseless};
 use crate::refusals::refused;
 use crate::study_queries::{Template, only_member};
 

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use storebench_documents::json::push_text;
-use storebench_engine::store::{BatchBuf, OpError, Reject, Reply};
+use storebench_engine::store::document::NOT_SENT;
+use storebench_engine::store::{BatchBuf, ErrorKind, OpError, Reject, Reply};
 
 use crate::repeats::{Rounds, Within};
 
@@ -80,6 +81,25 @@ impl Bulk {
         for number in std::mem::take(&mut self.part) {
             self.reject(number, error.clone());
         }
+    }
+
+    /// Takes the error of the request in flight.
+    ///
+    /// # Errors
+    /// That error, if it is the outcome of the whole operation: of a read, or of a write without another request.
+    pub(crate) fn fail(&mut self, error: OpError, reads: bool) -> Result<(), OpError> {
+        let alone = self.written == 0 && self.waiting.is_empty() && self.rejects.is_empty();
+        if alone || reads {
+            return Err(error);
+        }
+        // The outcome of other documents is known, so report each document separately.
+        self.reject_part(&error);
+        if error.kind != ErrorKind::Refused {
+            while self.next_part() {
+                self.reject_part(&NOT_SENT);
+            }
+        }
+        Ok(())
     }
 
     /// The reply of a write, at its end.
