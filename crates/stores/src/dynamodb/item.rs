@@ -19,8 +19,8 @@ use storebench_documents::same;
 
 /// Types that JSON lacks.
 const TYPES: [&[u8]; 4] = [b"$B", b"$SS", b"$NS", b"$BS"];
-/// DynamoDB refuses more than 32 levels, of which each may take two in an answer.
-const DEEPEST: u32 = 100;
+/// DynamoDB refuses more than 32 levels, and others more than 100. Each takes two in an item.
+const DEEPEST: u32 = 250;
 
 pub(super) const NOT_JSON: Cow<'static, str> = Cow::Borrowed("the document is not valid JSON");
 
