@@ -25,7 +25,7 @@ const GOOD: &[&[u8]] = &[
 ];
 
 fn take(bytes: &[u8]) {
-    if item::check(bytes).is_ok() {
+    if item::check(bytes, item::DEEPEST_ITEM).is_ok() {
         let _ = (item::push_value(bytes, &mut Vec::new()), item::push_json(bytes, &mut Vec::new()));
     }
     let mut batch = BatchBuf::new();

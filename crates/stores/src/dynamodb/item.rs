@@ -19,8 +19,10 @@ use storebench_documents::same;
 
 /// Types that JSON lacks.
 const TYPES: [&[u8]; 4] = [b"$B", b"$SS", b"$NS", b"$BS"];
-/// DynamoDB refuses more than 32 levels, and others more than 100. Each takes two in an item.
-const DEEPEST: u32 = 250;
+/// The most levels of a document. DynamoDB refuses more than 32.
+pub(super) const DEEPEST: u32 = 100;
+/// The same in an item, where each level takes two.
+pub(super) const DEEPEST_ITEM: u32 = 2 * DEEPEST + 2;
 
 pub(super) const NOT_JSON: Cow<'static, str> = Cow::Borrowed("the document is not valid JSON");
 
@@ -34,10 +36,10 @@ fn is_json(text: &[u8]) -> bool {
 ///
 /// # Errors
 /// That it is not valid JSON, or nested too deeply.
-pub(super) fn check(json: &[u8]) -> Result<(), Why> {
+pub(super) fn check(json: &[u8], deepest: u32) -> Result<(), Why> {
     let mut walk = Walk::new(json);
     walk.value().filter(|_| is_json(json)).ok_or(NOT_JSON)?;
-    if walk.deepest() > DEEPEST { Err("DynamoDB has no values that are nested as deeply".into()) } else { Ok(()) }
+    if walk.deepest() > deepest { Err("DynamoDB has no values that are nested as deeply".into()) } else { Ok(()) }
 }
 
 /// The only member of an object.
@@ -167,13 +169,13 @@ mod tests {
 
     fn value(json: &str) -> Result<String, Why> {
         let mut out = Vec::new();
-        check(json.as_bytes())?;
+        check(json.as_bytes(), DEEPEST)?;
         push_value(json.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
     }
 
     fn json(value: &str) -> Result<String, Why> {
         let mut out = Vec::new();
-        check(value.as_bytes())?;
+        check(value.as_bytes(), DEEPEST_ITEM)?;
         push_json(value.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
     }
 

@@ -191,7 +191,7 @@ impl Table {
             Form::Whole(Body::Counter) => push_attribute(BODY, 'N', &String::from_utf8_lossy(body), out),
             Form::Whole(Body::Bytes) => push_attribute(BODY, 'B', &BASE64.encode(body), out),
             Form::Native | Form::Theirs => {
-                item::check(body).map_err(refused)?;
+                item::check(body, item::DEEPEST).map_err(refused)?;
                 if !body.trim_ascii_start().starts_with(b"{") {
                     return Err(refused(item::NOT_JSON));
                 }
@@ -235,7 +235,7 @@ impl Table {
     pub(super) fn body_of<'a>(&self, item: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Cow<'static, str>> {
         scratch.clear();
         let Form::Whole(body) = self.form else {
-            item::check(item)?;
+            item::check(item, item::DEEPEST_ITEM)?;
             let own = |member: &json::Member<'_>| !self.is_theirs() && member.name.starts_with(OWN.as_bytes());
             let members = json::members(item).filter(|member| !own(member));
             item::push_list(members, ["{", "}"], scratch, item::push_json_member)?;
