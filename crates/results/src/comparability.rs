@@ -172,8 +172,17 @@ fn encrypts(url: &str) -> bool {
     match options().find_map(|option| option.strip_prefix("tls=")) {
         Some(asked) => asked != "false",
         None => {
-            const ENCRYPTED: [&str; 8] =
-                ["tls", "srv", "rediss", "couchdbs", "ravendbs", "couchbases", "opensearchs", "elasticsearchs"];
+            const ENCRYPTED: [&str; 9] = [
+                "tls",
+                "srv",
+                "rediss",
+                "couchdbs",
+                "ravendbs",
+                "couchbases",
+                "dynamodbs",
+                "opensearchs",
+                "elasticsearchs",
+            ];
             ENCRYPTED.contains(&scheme) || options().any(|option| option.starts_with("tls_"))
         }
     }

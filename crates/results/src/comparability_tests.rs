@@ -71,6 +71,7 @@ fn indexes_tls_and_query_plans() {
         ("postgres+tls://h/x", true),
         ("slow+postgres://h/x", false),
         ("mongodb://h/x?tls=true&a=b", true),
+        ("dynamodbs://h", true),
         ("mongodb://h/x?tls=false", false),
         ("mongodb+srv://h/x", true),
         ("mongodb+srv://h/x?tls=false", false),

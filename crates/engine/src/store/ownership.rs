@@ -52,7 +52,7 @@ pub enum Owner {
 /// Separates the form of a collection from its owner in a marker.
 const OF: &str = "; ";
 const STUDY: &str = "study";
-/// Replaces the owner while the collection is being removed.
+/// Replaces the owner while the collection is being removed. A driver may add a number of the removal.
 const REMOVING: &str = "removing";
 const COPY: &str = "copy ";
 
@@ -70,7 +70,7 @@ impl Owner {
     pub fn read(mark: &str) -> (&str, Self) {
         let Some((form, owner)) = mark.split_once(OF) else { return (mark, Self::User(None)) };
         let owner = match owner.strip_prefix(COPY) {
-            _ if owner == STUDY || owner == REMOVING => Self::Study,
+            _ if owner == STUDY || owner.starts_with(REMOVING) => Self::Study,
             copy => Self::User(copy.and_then(|copy| copy.parse().ok())),
         };
         (form, owner)
@@ -126,7 +126,7 @@ impl Marked {
 
     /// Whether it is being removed, or a removal was killed.
     pub fn is_removing(&self) -> bool {
-        self.mark.split_once(OF).is_some_and(|(_, owner)| owner == REMOVING)
+        self.mark.split_once(OF).is_some_and(|(_, owner)| owner.starts_with(REMOVING))
     }
 }
 
@@ -157,6 +157,13 @@ pub fn several(kind: &str, names: &[String]) -> Option<String> {
 }
 
 impl Holdings {
+    /// What is at a place where each collection has its own marker, or is somebody else's. `kind` is what it is there.
+    pub fn of_collections(kind: &str, marked: Vec<Marked>, theirs: Vec<String>) -> Self {
+        let (made, absent) = ((!marked.is_empty()).then_some(true), marked.is_empty() && theirs.is_empty());
+        let foreign = theirs.first().map(|name| format!("the {kind} `{name}`"));
+        Self { absent, foreign, made, marked, theirs, removing: false }
+    }
+
     /// The user's collections, in words.
     fn copied(&self) -> Option<String> {
         let users: Vec<&Marked> = self.marked.iter().filter(|marked| marked.owner().is_user()).collect();
@@ -286,6 +293,10 @@ mod tests {
         assert_eq!(Owner::User(Some(COPY)).mark("json"), "json; copy 00000000000000ab");
         let removing = Marked::new("a", "json ordered; study").removing();
         assert_eq!((&*removing.mark, removing.owner()), ("json ordered; removing", Owner::Study));
+        let numbered = Marked::new("a", "json; removing 07");
+        assert!(
+            numbered.is_removing() && numbered.owner() == Owner::Study && numbered.removing().mark == "json; removing"
+        );
         assert!(removing.is_removing() && !Marked::new("a", "json; study").is_removing());
         for old_or_odd in ["json", "json; somebody", "json; copy ?"] {
             assert_eq!(Owner::read(old_or_odd), ("json", Owner::User(None)), "{old_or_odd}");

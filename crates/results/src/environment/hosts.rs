@@ -16,7 +16,7 @@ pub fn host_of(url: &str) -> Option<&str> {
 }
 
 /// Default ports by scheme.
-const PORTS: [(&str, u16); 9] = [
+const PORTS: [(&str, u16); 11] = [
     ("postgres", 5432),
     ("postgresql", 5432),
     ("redis", 6379),
@@ -24,6 +24,8 @@ const PORTS: [(&str, u16); 9] = [
     ("mongodb", 27017),
     ("couchdb", 5984),
     ("ravendb", 8080),
+    ("dynamodb", 8000),
+    ("dynamodbs", 443),
     ("opensearch", 9200),
     ("elasticsearch", 9200),
 ];
@@ -74,6 +76,8 @@ mod tests {
             ("couchdb://[::1]:80/b", Some(80)),
             ("couchdb://[::1]/b", Some(5984)),
             ("slow+postgres://h/b", Some(5432)),
+            ("dynamodb://h", Some(8000)),
+            ("dynamodbs://h", Some(443)),
             ("couchbase://h/b", None),
             ("sqlite:b.db", None),
         ] {

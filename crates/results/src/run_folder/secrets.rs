@@ -1,7 +1,7 @@
 //! The passwords of a run, and how they are kept out of everything that is written or shown.
 //!
 //! [`redact`] hides what looks like a secret. This module knows the secrets themselves: those in the URLs of the run's
-//! stores, in the variables and files that these name, and in `STOREBENCH_PASSWORD`. If a server puts its client's
+//! stores, in the variables and files that these name, in `STOREBENCH_PASSWORD`, and in the variables of AWS. If a server puts its client's
 //! password into an error message, it does not leak.
 
 use serde_json::Value;
@@ -13,8 +13,8 @@ use super::redact::{HIDDEN, is_secret, is_secret_variable, password_of, redact};
 /// Shorter secrets are not searched for: they would match everywhere and protect nothing.
 const SHORTEST: usize = 3;
 
-/// The variable that holds the default password.
-const VARIABLE: &str = "STOREBENCH_PASSWORD";
+/// The variables that hold the default password, and the keys of AWS.
+const VARIABLES: [&str; 3] = ["STOREBENCH_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
 /// Fields of results and events whose texts are Storebench's own words and names. A password that equals one of them
 /// may appear there.
@@ -63,7 +63,7 @@ impl Secrets {
     }
 
     fn of_urls<'a>(urls: impl Iterator<Item = &'a str>, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let mut plain: Vec<String> = variable(VARIABLE).into_iter().collect();
+        let mut plain: Vec<String> = VARIABLES.into_iter().filter_map(&variable).collect();
         for url in urls {
             plain.extend(password_of(url).map(str::to_owned));
             let query = url.split_once('?').map_or("", |(_, query)| query);
@@ -170,6 +170,8 @@ mod tests {
         Secrets::of_urls(urls.iter().copied(), |name| match name {
             "STOREBENCH_PASSWORD" => Some("from-the-environment".to_owned()),
             "MINE" => Some("from-a-variable".to_owned()),
+            "AWS_SECRET_ACCESS_KEY" => Some("the-key".to_owned()),
+            "AWS_SESSION_TOKEN" => Some("the-session".to_owned()),
             _ => None,
         })
     }
@@ -194,6 +196,7 @@ mod tests {
             ("{\"said\":\"p@ss\\\"wörd\"}", "{\"said\":\"***\"}"),
             ("the only one", "the *** one"),
             ("from-the-environment, from-a-variable, from-a-file, to-ken", "***, ***, ***, ***"),
+            ("the-key, the-session", "***, ***"),
             ("second line", "second line"),
             ("other://you:hidden@host", "other://you:***@host"),
         ] {

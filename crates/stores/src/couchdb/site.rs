@@ -39,22 +39,19 @@ impl Site for Databases<'_> {
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let mut found = Holdings::default();
+        let (mut marked, mut theirs) = (Vec::new(), Vec::new());
         for name in self.names().await? {
             match self.server.mark_of(&name).await? {
-                Some(mark) => found.marked.push(Marked::new(collection_of_name(self.prefix, &name), mark)),
-                None => found.theirs.push(name),
+                Some(mark) => marked.push(Marked::new(collection_of_name(self.prefix, &name), mark)),
+                None => theirs.push(name),
             }
         }
-        if !found.theirs.is_empty() {
+        if !theirs.is_empty() {
             // A database that was removed meanwhile looks unmarked. Drop those that no longer exist.
             let now = self.names().await?;
-            found.theirs.retain(|name| now.contains(name));
+            theirs.retain(|name| now.contains(name));
         }
-        found.made = (!found.marked.is_empty()).then_some(true);
-        found.absent = found.marked.is_empty() && found.theirs.is_empty();
-        found.foreign = found.theirs.first().map(|database| format!("the database `{database}`"));
-        Ok(found)
+        Ok(Holdings::of_collections("database", marked, theirs))
     }
 
     async fn rest(&mut self) {

@@ -9,17 +9,13 @@ use std::collections::HashSet;
 use storebench_documents::json;
 use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
-use super::dialect::{DynamoDialect, IS_NEW, is_conditional_failure};
-use super::errors::{INVALID, fault, name, senseless};
+use super::dialect::{DynamoDialect, IS_NEW, draw, is_conditional_failure};
+use super::errors::{INVALID, fault, name};
 use super::memory::{Awaits, DynamoMemory};
 use super::sign::push;
-use crate::document::{EXISTS, NOT_SENT};
-use crate::http::{Answer, Bulk, Method, Next, RequestBuf};
+use crate::document::EXISTS;
+use crate::http::{Answer, Bulk, Method, Next, RequestBuf, senseless};
 use crate::repeats::Repeats;
-
-/// The most documents of a request.
-const READ_AT_ONCE: usize = 100;
-const WRITTEN_AT_ONCE: usize = 25;
 
 const UNPROCESSED: OpError =
     OpError::fixed(ErrorKind::Temporary, "the server left it unprocessed (throttled); nothing was done");
@@ -43,9 +39,10 @@ impl DynamoDialect {
                 memory.bulk.part.push(number);
             }
         }
+        // The most documents of a request.
         (memory.awaits, memory.left) = match memory.kind {
-            Some(OpKind::BulkRead) => (Awaits::BulkRead, READ_AT_ONCE as u32),
-            Some(OpKind::BulkUpsert) => (Awaits::BulkWrite, WRITTEN_AT_ONCE as u32),
+            Some(OpKind::BulkRead) => (Awaits::BulkRead, 100),
+            Some(OpKind::BulkUpsert) => (Awaits::BulkWrite, 25),
             _ => (Awaits::Each, 1),
         };
         if memory.awaits == Awaits::BulkWrite {
@@ -78,37 +75,34 @@ impl DynamoDialect {
         }
         let table = &self.tables[memory.collection];
         let reads = memory.awaits == Awaits::BulkRead;
+        let (operation, [open, close], [before, after]) = if reads {
+            let close = if self.strong { "],\"ConsistentRead\":true}" } else { "]}" };
+            ("BatchGetItem", ["{\"Keys\":[", close], ["{", "}"])
+        } else {
+            ("BatchWriteItem", ["[", "]"], ["{\"PutRequest\":{\"Item\":", "}}"])
+        };
         out.begin(Method::POST).raw("/");
         if reads {
             out.only_reads();
         }
         let body = out.body();
-        push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{\"", &table.name]);
-        push(body, &[if reads { "\":{\"Keys\":[" } else { "\":[" }]);
+        push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{\"", &table.name, "\":", open]);
         let Bulk { items, part, rejects, .. } = &mut memory.bulk;
-        let (items, start, random) = (items.as_batch(), body.len(), &mut self.random);
+        let (items, start) = (items.as_batch(), body.len());
         part.retain(|number| {
             let (key, document) = items.get(*number as usize).unwrap_or_default();
-            let before = body.len();
-            push(
-                body,
-                &[if before > start { "," } else { "" }, if reads { "{" } else { "{\"PutRequest\":{\"Item\":" }],
-            );
-            let pushed = if reads {
-                table.push_key(key, body)
-            } else {
-                table.push_item(key, itoa::Buffer::new().format(random.u64(..)), document, body)
-            };
-            push(body, &[if reads { "}" } else { "}}" }]);
-            pushed
-                .map_err(|error| {
-                    body.truncate(before);
-                    rejects.push(Reject { item: *number as usize, error });
-                })
-                .is_ok()
+            let length = body.len();
+            push(body, &[if length > start { "," } else { "" }, before]);
+            draw(&mut self.random, &mut memory.revision);
+            let pushed =
+                if reads { table.push_key(key, body) } else { table.push_item(key, &memory.revision, document, body) };
+            push(body, &[after]);
+            let rejected = pushed.map_err(|error| rejects.push(Reject { item: *number as usize, error })).is_err();
+            body.truncate(if rejected { length } else { body.len() });
+            !rejected
         });
-        push(body, &["]", if reads { if self.strong { ",\"ConsistentRead\":true}" } else { "}" } } else { "" }, "}"]);
-        self.send(if reads { "BatchGetItem" } else { "BatchWriteItem" }, out);
+        push(body, &[close, "}"]);
+        self.send(operation, out);
         !memory.bulk.part.is_empty()
     }
 
@@ -153,73 +147,50 @@ impl DynamoDialect {
             Ok(answer) => match memory.awaits {
                 Awaits::BulkRead => self.take_documents(memory, &answer),
                 Awaits::BulkWrite => self.take_outcomes(memory, &answer),
-                _ => self.told(&answer, true).map(|_| memory.bulk.written += 1),
+                _ => self.told(&answer, true, []).map(|[]| memory.bulk.written += 1),
             },
         };
         if let Err(error) = taken {
-            let bulk = &mut memory.bulk;
-            let alone = bulk.written == 0 && bulk.waiting.is_empty() && bulk.rejects.is_empty();
-            if alone || memory.awaits == Awaits::BulkRead {
-                return Err(error);
-            }
-            // The outcome of other documents is known, so report each document separately.
-            bulk.reject_part(&error);
-            if !matches!(error.kind, ErrorKind::Refused) {
-                while bulk.next_part() {
-                    bulk.reject_part(&NOT_SENT);
-                }
-            }
+            memory.bulk.fail(error, memory.awaits == Awaits::BulkRead)?;
         }
-        if self.send_next(memory, out)? {
-            return Ok(None);
-        }
-        Ok(Some(if memory.awaits == Awaits::BulkRead { memory.found.reply() } else { memory.bulk.reply() }))
+        Ok(if self.send_next(memory, out)? { None } else { Some(memory.reply()) })
     }
 
     fn take_documents(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>) -> Result<(), OpError> {
-        let told = self.told(answer, false)?;
-        let table = &self.tables[memory.collection];
-        let found = told.found.ok_or_else(|| senseless(answer, false))?;
+        let [found, left] = self.told(answer, false, [b"Responses", b"UnprocessedKeys"])?;
+        let found = found.ok_or_else(|| senseless(answer, false))?;
         let repeats =
             Repeats::of(memory.bulk.items.as_batch().iter().map(|(key, _)| key).collect::<Vec<_>>().into_iter());
         for item in json::members(found).flat_map(|table| json::elements(table.value)) {
-            let Some(key) = table.key_of(item) else { continue };
-            let body = table.body_of(item, &mut self.scratch).map_err(|why| OpError::new(ErrorKind::Failed, why))?;
-            for _ in 0..=repeats.more(&key) {
-                memory.found.add(&key, body);
+            let Some(key) = self.add(memory, item)? else { continue };
+            for _ in 0..repeats.more(&key) {
+                self.add(memory, item)?;
             }
         }
-        let left = told.unprocessed.into_iter().flat_map(json::members);
+        let left = left.into_iter().flat_map(json::members);
         let left = left.filter_map(|table| json::member(table.value, "Keys")).flat_map(json::elements);
-        self.ask_again(memory, left.collect(), |item| item)
+        self.ask_again(memory, left.collect())
     }
 
     fn take_outcomes(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>) -> Result<(), OpError> {
-        let told = self.told(answer, true)?;
-        let left = told.unprocessed.into_iter().flat_map(json::members).flat_map(|table| json::elements(table.value));
-        let left: Vec<&[u8]> = left.collect();
-        memory.bulk.written += memory.bulk.part.len().saturating_sub(left.len());
+        let [left] = self.told(answer, true, [b"UnprocessedItems"])?;
+        let left = left.into_iter().flat_map(json::members).flat_map(|table| json::elements(table.value));
         let put = |item| json::member(item, "PutRequest").and_then(|put| json::member(put, "Item")).unwrap_or_default();
-        self.ask_again(memory, left, put)
+        let left: Vec<&[u8]> = left.map(put).collect();
+        memory.bulk.written += memory.bulk.part.len().saturating_sub(left.len());
+        self.ask_again(memory, left)
     }
 
     /// Requests again what the server left unprocessed, unless that is everything: then it needs a pause.
-    fn ask_again<'a>(
-        &self,
-        memory: &mut DynamoMemory,
-        left: Vec<&'a [u8]>,
-        item: impl Fn(&'a [u8]) -> &'a [u8],
-    ) -> Result<(), OpError> {
-        if left.is_empty() {
-            memory.bulk.part.clear();
-            return Ok(());
-        }
+    fn ask_again(&self, memory: &mut DynamoMemory, left: Vec<&[u8]>) -> Result<(), OpError> {
         let table = &self.tables[memory.collection];
-        let keys: HashSet<_> = left.iter().filter_map(|left| table.key_of(item(left))).collect();
-        let some = left.len() < memory.bulk.part.len();
+        let keys: HashSet<_> = left.iter().filter_map(|item| table.key_of(item)).collect();
         let mut part = std::mem::take(&mut memory.bulk.part);
+        let some = left.len() < part.len();
         part.retain(|number| keys.contains(memory.bulk.item(*number).0));
-        if some {
+        if left.is_empty() {
+            return Ok(());
+        } else if some {
             memory.bulk.waiting.push(part);
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Encodes operations as DynamoDB requests.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,26 +8,18 @@ use fastrand::Rng;
 use storebench_documents::json::{self, push_text};
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 
-use super::errors::{self, CONDITION, Consumed, fault, senseless};
-use super::memory::{Awaits, DynamoMemory};
+use super::errors::{self, CONDITION, Consumed, fault};
+use super::item;
+use super::memory::{Awaits, DynamoMemory, More};
 use super::sign::{Signer, push};
 use super::table::{BODY, EXPIRES, REVISION, Table, indexed, push_scalar};
-use crate::document::{self, CHANGED, EXISTS, Effect, OVERFLOW};
-use crate::http::{Answer, Dialect, Method, Next, RequestBuf};
+use crate::document::{self, CHANGED, EXISTS, OVERFLOW};
+use crate::http::{Answer, CONTENDED, Dialect, Method, Next, RequestBuf, TRIES, senseless};
 use crate::refusals::{check_fits, refused};
-
-/// The maximum number of retries of a write after another client changed the document in between.
-const TRIES: u32 = 20;
 
 /// The conditions of writes. `#k` is the hash key.
 pub(super) const IS_NEW: &str = "attribute_not_exists(#k)";
 const IS_THERE: &str = "attribute_exists(#k)";
-
-/// The error of a write that lost every race against other clients.
-const CONTENDED: OpError = OpError::fixed(
-    ErrorKind::Temporary,
-    "other clients kept changing the document between read and write; nothing was written",
-);
 
 /// What a session knows about its server and tables.
 pub(crate) struct DynamoDialect {
@@ -41,27 +33,11 @@ pub(crate) struct DynamoDialect {
     pub(super) scratch: Vec<u8>,
 }
 
-/// The parts of an answer.
-#[derive(Default)]
-pub(super) struct Told<'a> {
-    /// `Item` of a read, `Attributes` of an update, `Responses` of a bulk read.
-    pub(super) found: Option<&'a [u8]>,
-    /// `Items` of a page.
-    pub(super) items: Option<&'a [u8]>,
-    pub(super) last_key: Option<&'a [u8]>,
-    /// `UnprocessedKeys` or `UnprocessedItems`.
-    pub(super) unprocessed: Option<&'a [u8]>,
-}
-
 impl Dialect for DynamoDialect {
     type State = DynamoMemory;
 
     fn begin<'a>(&'a mut self, request: &Request<'_>, memory: &'a mut DynamoMemory, out: &mut RequestBuf) -> Next<'a> {
-        Ok(match self.first(request, memory, out)? {
-            true => None,
-            false if memory.kind.is_some_and(OpKind::writes) => Some(memory.bulk.reply()),
-            false => Some(memory.found.reply()),
-        })
+        Ok(if self.first(request, memory, out)? { None } else { Some(memory.reply()) })
     }
 
     fn answer<'a>(
@@ -73,25 +49,12 @@ impl Dialect for DynamoDialect {
         match memory.awaits {
             Awaits::BulkRead | Awaits::BulkWrite | Awaits::Each => self.bulk_answer(memory, answer, out),
             Awaits::Last => self.last(memory, &answer?, out),
-            Awaits::Existence => match self.told(&answer?, false)?.found {
-                Some(_) => Err(CHANGED),
-                None => Err(OpError::not_found()),
+            Awaits::Existence => match self.told(&answer?, false, [b"Item"])? {
+                [Some(_)] => Err(CHANGED),
+                [None] => Err(OpError::not_found()),
             },
             Awaits::Page => self.page(memory, &answer?, out),
             Awaits::Document => self.change(memory, &answer?, out).map(|()| None),
-            Awaits::Write => {
-                let answer = answer?;
-                if is_conditional_failure(&answer) {
-                    memory.tries += 1;
-                    if memory.tries > TRIES {
-                        return Err(CONTENDED);
-                    }
-                    self.ask_document(Awaits::Document, memory, out)?;
-                    return Ok(None);
-                }
-                self.told(&answer, true)?;
-                Ok(Some(Reply { revision: Some(memory.revision.as_bytes()), ..Reply::written(1) }))
-            }
         }
     }
 }
@@ -144,6 +107,8 @@ impl DynamoDialect {
     ) -> Result<bool, OpError> {
         let table = document::collection_of(request, &self.tables, self.read_only)?;
         memory.begin(request);
+        let More { expected, expires, after, .. } = &mut memory.more;
+        [expected, expires, after].into_iter().for_each(Vec::clear);
         let kind = request.op.kind();
         check_fits(kind, table.body())?;
         let keeps_revisions = !table.is_theirs();
@@ -167,14 +132,12 @@ impl DynamoDialect {
             }
             Op::CompareAndSwap { key, expected, body } if keeps_revisions => {
                 memory.key.push_str(key);
-                document::check(table.body(), body)?;
-                match std::str::from_utf8(expected) {
-                    Ok(expected) if expected.parse::<u64>().is_ok() => {
-                        memory.expected.push_str(expected);
-                        self.put(memory, body, "", out)?;
-                    }
+                if std::str::from_utf8(expected).is_ok_and(|expected| expected.parse::<u64>().is_ok()) {
+                    memory.more.expected.extend_from_slice(expected);
+                    self.put(memory, body, "", out)?;
+                } else {
                     // No revision of this driver.
-                    _ => self.ask_document(Awaits::Existence, memory, out)?,
+                    self.ask_document(Awaits::Existence, memory, out)?;
                 }
             }
             Op::Append { key, bytes: payload }
@@ -239,14 +202,14 @@ impl DynamoDialect {
         let body = start(table, false, out);
         push(body, &[",\"Item\":"]);
         table.push_item(&memory.key, &memory.revision, document, body)?;
-        if !memory.expires.is_empty() {
+        let More { expected, expires, .. } = &memory.more;
+        if !expires.is_empty() {
             body.pop();
-            push(body, &[",\"", EXPIRES, "\":", &memory.expires, "}"]);
+            item::push(body, &[b",\"", EXPIRES.as_bytes(), b"\":", expires, b"}"]);
         }
-        let expected = &memory.expected;
         if !expected.is_empty() {
             push(body, &[",\"ConditionExpression\":\"", REVISION, " = :e\",\"ExpressionAttributeValues\":{\":e\":"]);
-            push(body, &["{\"S\":\"", expected, "\"}}"]);
+            item::push(body, &[b"{\"S\":\"", expected, b"\"}}"]);
         } else if !condition.is_empty() {
             push_condition(table, condition, body);
         }
@@ -276,7 +239,7 @@ impl DynamoDialect {
              \":delta\":{{\"N\":\"{delta}\"}},\":revision\":{{\"S\":\"{}\"}},\":least\":{{\"N\":\"{least}\"}},\
              \":greatest\":{{\"N\":\"{greatest}\"}}}}",
             initial - delta,
-            memory.revision
+            String::from_utf8_lossy(&memory.revision)
         );
         push(body, &[&text]);
         self.send("UpdateItem", out);
@@ -300,94 +263,85 @@ impl DynamoDialect {
         Ok(())
     }
 
-    /// The parts of an answer, whose consumed capacity is added.
-    pub(super) fn told<'a>(&self, answer: &Answer<'a>, writes: bool) -> Result<Told<'a>, OpError> {
+    /// The members of an answer that have these names. Adds its consumed capacity.
+    pub(super) fn told<'a, const N: usize>(
+        &self,
+        answer: &Answer<'a>,
+        writes: bool,
+        names: [&[u8]; N],
+    ) -> Result<[Option<&'a [u8]>; N], OpError> {
         if !answer.is_success() {
             return Err(fault(answer, writes));
         }
         if !answer.body.starts_with(b"{") {
             return Err(senseless(answer, writes));
         }
-        let mut told = Told::default();
+        let mut told = [None; N];
         for member in json::members(answer.body) {
-            match member.name {
-                b"ConsumedCapacity" => self.consumed.add(member.value, writes),
-                b"Item" | b"Attributes" | b"Responses" => told.found = Some(member.value),
-                b"Items" => told.items = Some(member.value),
-                b"LastEvaluatedKey" => told.last_key = Some(member.value),
-                b"UnprocessedKeys" | b"UnprocessedItems" => told.unprocessed = Some(member.value),
-                _ => {}
+            if member.name == b"ConsumedCapacity" {
+                self.consumed.add(member.value, writes);
+            } else if let Some(number) = names.iter().position(|name| *name == member.name) {
+                told[number] = Some(member.value);
             }
         }
         Ok(told)
     }
 
-    /// Handles the answer to an operation with a single request.
+    /// The document of an item.
+    fn body_of<'a>(&'a mut self, memory: &DynamoMemory, item: &'a [u8]) -> Result<&'a [u8], OpError> {
+        let body = self.tables[memory.collection].body_of(item, &mut self.scratch);
+        body.map_err(|why| OpError::new(ErrorKind::Failed, why))
+    }
+
+    /// Handles the answer to a request that completes the operation, if it succeeds.
     fn last<'a>(&'a mut self, memory: &'a mut DynamoMemory, answer: &Answer<'a>, out: &mut RequestBuf) -> Next<'a> {
         let kind = memory.kind.unwrap_or(OpKind::Read);
         if is_conditional_failure(answer) {
-            return Err(match kind {
-                OpKind::Insert => EXISTS,
-                OpKind::Counter => OVERFLOW,
-                OpKind::CompareAndSwap => {
-                    self.ask_document(Awaits::Existence, memory, out)?;
-                    return Ok(None);
-                }
-                _ => OpError::not_found(),
-            });
+            memory.tries += 1;
+            let next = match kind {
+                OpKind::Insert => return Err(EXISTS),
+                OpKind::Counter => return Err(OVERFLOW),
+                OpKind::CompareAndSwap => Awaits::Existence,
+                _ if memory.more.expected.is_empty() => return Err(OpError::not_found()),
+                // Another client was faster than the change.
+                _ if memory.tries > TRIES => return Err(CONTENDED),
+                _ => Awaits::Document,
+            };
+            return self.ask_document(next, memory, out).map(|()| None);
         }
-        let told = self.told(answer, kind.writes())?;
-        let table = &self.tables[memory.collection];
-        let own = !table.is_theirs();
-        if let Some(item) = told.found.filter(|_| kind == OpKind::Read) {
-            memory.revision.clear();
-            memory.revision.extend(revision_of(item));
+        let name: &[u8] = if kind == OpKind::Counter { b"Attributes" } else { b"Item" };
+        let [found] = self.told(answer, kind.writes(), [name])?;
+        if kind == OpKind::Read {
+            memory.revision = found.and_then(revision_of).unwrap_or_default();
         }
-        let revision = Some(memory.revision.as_bytes()).filter(|_| own);
-        match (kind, told.found) {
-            (OpKind::Read, None) => Err(OpError::not_found()),
-            (OpKind::Read, Some(item)) => {
-                let body = table.body_of(item, &mut self.scratch);
-                let body = body.map_err(|why| OpError::new(ErrorKind::Failed, why))?;
-                Ok(Some(Reply {
-                    documents: 1,
-                    bytes: body.len() as u64,
-                    body: memory.found.contents().then_some(body),
-                    revision,
-                    ..Reply::default()
-                }))
+        let own = !self.tables[memory.collection].is_theirs();
+        let revision = Some(memory.revision.as_slice()).filter(|_| own);
+        Ok(Some(match kind {
+            OpKind::Read => {
+                let body = self.body_of(memory, found.ok_or(OpError::not_found())?)?;
+                memory.document(body, revision)
             }
-            (OpKind::Exists, found) => Ok(Some(Reply::written(found.is_some().into()))),
-            (OpKind::Counter, found) => {
-                let counter = || {
-                    let bytes = table.body_of(found?, &mut self.scratch).ok()?;
-                    std::str::from_utf8(bytes).ok()?.parse().ok()
-                };
-                let counter: i64 = { counter }().ok_or_else(|| senseless(answer, true))?;
-                Ok(Some(Reply { counter: Some(counter), revision, ..Reply::written(1) }))
+            OpKind::Exists => Reply::written(found.is_some().into()),
+            OpKind::Counter => {
+                let stored = self.body_of(memory, found.ok_or_else(|| senseless(answer, true))?);
+                let counter = stored.and_then(document::counter).map_err(|_| senseless(answer, true))?;
+                Reply { counter: Some(counter), revision, ..Reply::written(1) }
             }
-            (OpKind::Delete | OpKind::Touch, _) => Ok(Some(Reply::written(1))),
-            _ => Ok(Some(Reply { revision, ..Reply::written(1) })),
-        }
+            OpKind::Delete | OpKind::Touch => Reply::written(1),
+            _ => Reply { revision, ..Reply::written(1) },
+        }))
     }
 
     /// Applies the change to the document read, and writes it over its revision.
     fn change(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>, out: &mut RequestBuf) -> Result<(), OpError> {
-        let told = self.told(answer, false)?;
-        let item = told.found.ok_or(OpError::not_found())?;
-        let table = &self.tables[memory.collection];
-        let old = table.body_of(item, &mut self.scratch);
-        let old = old.map_err(|why| OpError::new(ErrorKind::Failed, why))?.to_vec();
-        memory.expected = revision_of(item).ok_or_else(|| senseless(answer, false))?;
-        let op = memory.op().ok_or(OpError::unsupported())?;
-        let mut changed = Vec::new();
-        match document::effect(&op, table.body(), Some(&old), &mut changed)? {
-            Effect::PutScratch { .. } => {}
-            Effect::Put(_) | Effect::Remove => return Err(OpError::unsupported()),
-        }
-        memory.awaits = Awaits::Write;
-        memory.expires.clear();
-        memory.expires.push_str(&String::from_utf8_lossy(json::member(item, EXPIRES).unwrap_or_default()));
+        let [found] = self.told(answer, false, [b"Item"])?;
+        let item = found.ok_or(OpError::not_found())?;
+        memory.more.expected = revision_of(item).ok_or_else(|| senseless(answer, false))?;
+        memory.more.expires = json::member(item, EXPIRES).unwrap_or_default().to_vec();
+        let kind = self.tables[memory.collection].body();
+        let (old, mut changed) = (self.body_of(memory, item)?, Vec::new());
+        memory.change(kind, Some(old), &mut changed)?;
+        memory.awaits = Awaits::Last;
         self.put(memory, &changed, "", out)
     }
 
@@ -401,13 +355,13 @@ impl DynamoDialect {
         out: &mut RequestBuf,
     ) -> Result<bool, OpError> {
         let table = &self.tables[memory.collection];
-        let Some(index) = table.indexes.iter().position(|index| index.field == field) else {
+        let Some(index) = table.index_over(field) else {
             return Err(refused(format!("the table `{}` has no index over `{field}` with whole items", table.name)));
         };
         let Some(value) = indexed(&table.indexes[index], table.is_theirs(), value.trim().as_bytes()) else {
             return Ok(false);
         };
-        (memory.awaits, memory.index, memory.left) = (Awaits::Page, index, limit);
+        (memory.awaits, memory.more.index, memory.left) = (Awaits::Page, index, limit);
         memory.payload.extend_from_slice(value.as_bytes());
         if limit == 0 || value.is_empty() {
             return Ok(false);
@@ -418,7 +372,7 @@ impl DynamoDialect {
 
     fn ask_page(&mut self, memory: &DynamoMemory, out: &mut RequestBuf) {
         let table = &self.tables[memory.collection];
-        let index = &table.indexes[memory.index];
+        let index = &table.indexes[memory.more.index];
         let body = start(table, true, out);
         push(body, &[",\"IndexName\":\"", &index.name, "\",\"KeyConditionExpression\":\"#f = :v\""]);
         push(body, &[",\"ExpressionAttributeNames\":{\"#f\":"]);
@@ -426,44 +380,48 @@ impl DynamoDialect {
         push(body, &["},\"ExpressionAttributeValues\":{\":v\":"]);
         push_scalar(index.attribute.kind, &String::from_utf8_lossy(&memory.payload), body);
         push(body, &["},\"Limit\":", itoa::Buffer::new().format(memory.left)]);
-        if !memory.after.is_empty() {
-            push(body, &[",\"ExclusiveStartKey\":"]);
-            body.extend_from_slice(&memory.after);
+        if !memory.more.after.is_empty() {
+            item::push(body, &[b",\"ExclusiveStartKey\":", &memory.more.after]);
         }
         self.send("Query", out);
     }
 
     /// Handles a page, and requests the next one if the page had to end early: at 1 MB.
     fn page<'a>(&mut self, memory: &'a mut DynamoMemory, answer: &Answer<'_>, out: &mut RequestBuf) -> Next<'a> {
-        let told = self.told(answer, false)?;
-        let table = &self.tables[memory.collection];
-        for item in json::elements(told.items.ok_or_else(|| senseless(answer, false))?).take(memory.left as usize) {
+        let [items, last] = self.told(answer, false, [b"Items", b"LastEvaluatedKey"])?;
+        for item in json::elements(items.ok_or_else(|| senseless(answer, false))?).take(memory.left as usize) {
             memory.left -= 1;
-            let Some(key) = table.key_of(item) else { continue };
-            let body = table.body_of(item, &mut self.scratch);
-            memory.found.add(&key, body.map_err(|why| OpError::new(ErrorKind::Failed, why))?);
+            self.add(memory, item)?;
         }
-        match told.last_key.filter(|_| memory.left > 0) {
-            Some(last) => {
-                memory.after.clear();
-                memory.after.extend_from_slice(last);
-                self.ask_page(memory, out);
-                Ok(None)
-            }
-            None => Ok(Some(memory.found.reply())),
+        let Some(last) = last.filter(|_| memory.left > 0) else { return Ok(Some(memory.found.reply())) };
+        memory.more.after = last.to_vec();
+        self.ask_page(memory, out);
+        Ok(None)
+    }
+
+    /// Adds an item to the documents that were found. Returns its key.
+    pub(super) fn add<'a>(
+        &mut self,
+        memory: &mut DynamoMemory,
+        item: &'a [u8],
+    ) -> Result<Option<Cow<'a, str>>, OpError> {
+        let key = self.tables[memory.collection].key_of(item);
+        if let Some(key) = &key {
+            let body = self.body_of(memory, item)?;
+            memory.found.add(key, body);
         }
+        Ok(key)
     }
 }
 
 /// Draws a revision that no earlier write of the document has.
-fn draw(random: &mut Rng, into: &mut String) {
+pub(super) fn draw(random: &mut Rng, into: &mut Vec<u8>) {
     into.clear();
-    // Writing into a String cannot fail.
-    let _ = write!(into, "{}", random.u64(..));
+    into.extend_from_slice(itoa::Buffer::new().format(random.u64(..)).as_bytes());
 }
 
 /// The revision of an item; none if it has none.
-fn revision_of(item: &[u8]) -> Option<String> {
+fn revision_of(item: &[u8]) -> Option<Vec<u8>> {
     let value = json::members(json::member(item, REVISION)?).next()?.value;
-    json::text(value).map(std::borrow::Cow::into_owned)
+    json::text(value).map(|revision| revision.into_owned().into_bytes())
 }

@@ -15,28 +15,11 @@ pub(super) const MISSING: &str = "ResourceNotFoundException";
 pub(super) const IN_USE: &str = "ResourceInUseException";
 pub(super) const INVALID: &str = "ValidationException";
 
-/// Not now: the request was rejected as one too many, or was in the way of another.
-const BUSY: [&str; 7] = [
-    "ProvisionedThroughputExceededException",
-    "ThrottlingException",
-    "RequestLimitExceeded",
-    "LimitExceededException",
-    "TransactionConflictException",
-    "ReplicatedWriteConflictException",
-    "Throttling",
-];
+/// Parts of the names of errors. Not now: the request was one too many, or was in the way of another.
+const BUSY: [&str; 4] = ["Throttling", "ThroughputExceeded", "RequestLimitExceeded", "ConflictException"];
 /// The server does not accept the key, or not for this operation.
-const NOT_ALLOWED: [&str; 9] = [
-    "UnrecognizedClientException",
-    "InvalidSignatureException",
-    "MissingAuthenticationTokenException",
-    "MissingAuthenticationToken",
-    "IncompleteSignatureException",
-    "IncompleteSignature",
-    "ExpiredTokenException",
-    "AccessDeniedException",
-    "InvalidClientTokenId",
-];
+const NOT_ALLOWED: [&str; 6] =
+    ["Signature", "AuthenticationToken", "ExpiredToken", "UnrecognizedClient", "InvalidClientToken", "AccessDenied"];
 
 /// The name of an error, such as `ValidationException`; empty if the answer has none.
 pub(super) fn name<'a>(answer: &Answer<'a>) -> Cow<'a, str> {
@@ -50,21 +33,18 @@ pub(super) fn name<'a>(answer: &Answer<'a>) -> Cow<'a, str> {
 /// What the server said.
 pub(super) fn message(answer: &Answer<'_>) -> String {
     let text = ["message", "Message"].iter().find_map(|name| json::text(json::member(answer.body, name)?));
-    match (name(answer), text) {
-        (name, _) if name.is_empty() => answer.shown(),
-        (name, Some(text)) => format!("{name}: {text}"),
-        (name, None) => name.into_owned(),
-    }
+    let name = name(answer);
+    if name.is_empty() { answer.shown() } else { format!("{name}: {}", text.as_deref().unwrap_or("no reason")) }
 }
 
 /// Whether it says that the request was one too many. Then nothing was done.
 pub(super) fn is_busy(answer: &Answer<'_>) -> bool {
-    BUSY.contains(&&*name(answer))
+    name(answer) == "LimitExceededException" || BUSY.iter().any(|part| name(answer).contains(part))
 }
 
 /// Whether it says that the key is not accepted.
 pub(super) fn is_not_allowed(answer: &Answer<'_>) -> bool {
-    NOT_ALLOWED.contains(&&*name(answer))
+    NOT_ALLOWED.iter().any(|part| name(answer).contains(part))
 }
 
 /// The error of an answer. `changes` says whether the request may have changed something.
@@ -78,7 +58,7 @@ pub(super) fn is_not_allowed(answer: &Answer<'_>) -> bool {
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     let name = name(answer);
     let kind = match answer.status {
-        400..=499 if BUSY.contains(&&*name) => ErrorKind::Temporary,
+        400..=499 if is_busy(answer) => ErrorKind::Temporary,
         400..=499 if name == MISSING => ErrorKind::Failed,
         400..=499 if name == CONDITION => ErrorKind::Conflict,
         400..=499 if !name.is_empty() => ErrorKind::Refused,
@@ -97,12 +77,6 @@ pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
             _ => text,
         },
     )
-}
-
-/// The error of an answer with status 200 that is not what DynamoDB sends.
-pub(super) fn senseless(answer: &Answer<'_>, changes: bool) -> OpError {
-    let kind = if changes { ErrorKind::OutcomeUnknown } else { ErrorKind::Failed };
-    OpError::new(kind, format!("unexpected answer from the server: {}", answer.shown()))
 }
 
 /// The capacity units that all sessions of a store have consumed, in thousandths.

@@ -13,64 +13,59 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use storebench_documents::json::{self, Member, Walk};
+use storebench_documents::same;
 
 /// Types that JSON lacks.
 const TYPES: [&[u8]; 4] = [b"$B", b"$SS", b"$NS", b"$BS"];
-/// DynamoDB refuses more than 32 levels.
-const DEEPEST: u32 = 100;
+/// The most levels of a document. DynamoDB refuses more than 32.
+pub(super) const DEEPEST: u32 = 100;
+/// The same in an item, where each level takes two.
+pub(super) const DEEPEST_ITEM: u32 = 2 * DEEPEST + 2;
 
-const NOT_JSON: Cow<'static, str> = Cow::Borrowed("the document is not valid JSON");
+pub(super) const NOT_JSON: Cow<'static, str> = Cow::Borrowed("the document is not valid JSON");
 
 type Why = Cow<'static, str>;
 
-/// Calls `each` with the members of an object.
-///
-/// # Errors
-/// That it is not a valid object, or the error of `each`.
-pub(super) fn members<'a>(object: &'a [u8], mut each: impl FnMut(Member<'a>) -> Result<(), Why>) -> Result<(), Why> {
-    let mut walk = Walk::new(object);
-    walk.take(b'{').ok_or(NOT_JSON)?;
-    while let Some(member) = walk.member().ok_or(NOT_JSON)? {
-        each(member)?;
-    }
-    walk.peek().map_or(Ok(()), |_| Err(NOT_JSON))
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-fn elements<'a>(array: &'a [u8], mut each: impl FnMut(&'a [u8]) -> Result<(), Why>) -> Result<(), Why> {
-    let mut walk = Walk::new(array);
-    walk.take(b'[').ok_or(NOT_JSON)?;
-    while walk.element().ok_or(NOT_JSON)? {
-        each(walk.value().ok_or(NOT_JSON)?)?;
-    }
-    walk.peek().map_or(Ok(()), |_| Err(NOT_JSON))
+/// Checks what the other functions rely on.
+///
+/// # Errors
+/// That it is not valid JSON, or nested too deeply.
+pub(super) fn check(json: &[u8], deepest: u32) -> Result<(), Why> {
+    let mut walk = Walk::new(json);
+    walk.value().filter(|_| is_json(json)).ok_or(NOT_JSON)?;
+    if walk.deepest() > deepest { Err("DynamoDB has no values that are nested as deeply".into()) } else { Ok(()) }
 }
 
 /// The only member of an object.
 fn only_member(object: &[u8]) -> Option<Member<'_>> {
-    let mut walk = Walk::new(object);
-    walk.take(b'{')?;
-    let first = walk.member()??;
-    walk.member()?.is_none().then_some(first)
+    let mut all = json::members(object);
+    all.next().filter(|_| all.next().is_none())
 }
 
-/// Appends pieces, separated by commas.
-struct List<'o>(&'o mut Vec<u8>, bool);
+pub(super) fn push(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+}
 
-impl List<'_> {
-    fn next(&mut self) -> &mut Vec<u8> {
-        if std::mem::replace(&mut self.1, true) {
-            self.0.push(b',');
-        }
-        self.0
+/// Appends a list: what `each` appends for every item, separated by commas.
+pub(super) fn push_list<T>(
+    items: impl Iterator<Item = T>,
+    [open, close]: [&str; 2],
+    out: &mut Vec<u8>,
+    mut each: impl FnMut(T, &mut Vec<u8>) -> Result<(), Why>,
+) -> Result<(), Why> {
+    push(out, &[open.as_bytes()]);
+    for (number, item) in items.enumerate() {
+        push(out, &[if number > 0 { b"," } else { b"" }]);
+        each(item, out)?;
     }
-}
-
-/// Appends the name of a member, as it is written, and a colon.
-pub(super) fn push_name(name: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    out.extend_from_slice(name);
-    out.extend_from_slice(b"\":");
+    push(out, &[close.as_bytes()]);
+    Ok(())
 }
 
 /// Appends a JSON value as a value of DynamoDB: `7` as `{"N":"7"}`.
@@ -78,112 +73,59 @@ pub(super) fn push_name(name: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// Why DynamoDB cannot have it.
 pub(super) fn push_value(value: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
-    push_value_at(value, out, 0)
-}
-
-fn push_value_at(value: &[u8], out: &mut Vec<u8>, depth: u32) -> Result<(), Why> {
-    if depth > DEEPEST {
-        return Err("DynamoDB has no values that are nested as deeply".into());
-    }
-    let mut push = |texts: [&[u8]; 3]| texts.into_iter().for_each(|text| out.extend_from_slice(text));
-    match value {
-        [b'"', ..] => push([b"{\"S\":", value, b"}"]),
-        b"true" | b"false" => push([b"{\"BOOL\":", value, b"}"]),
-        b"null" => push([b"{\"NULL\":", b"true", b"}"]),
-        [b'[', ..] => {
-            push([b"{\"L\":[", b"", b""]);
-            let mut list = List(out, false);
-            elements(value, |element| push_value_at(element, list.next(), depth + 1))?;
-            out.extend_from_slice(b"]}");
+    let special = only_member(value).filter(is_special);
+    match (value.first(), special) {
+        (Some(b'"'), _) => push(out, &[b"{\"S\":", value, b"}"]),
+        (Some(b't' | b'f'), _) => push(out, &[b"{\"BOOL\":", value, b"}"]),
+        (Some(b'n'), _) => push(out, &[b"{\"NULL\":true}"]),
+        (Some(b'['), _) => return push_list(json::elements(value), ["{\"L\":[", "]}"], out, push_value),
+        (Some(b'{'), Some(Member { name: b"$NS", value, .. })) => {
+            return push_list(json::elements(value), ["{\"NS\":[", "]}"], out, push_number);
         }
-        [b'{', ..] => {
-            if let Some(special) = only_member(value).filter(|only| TYPES.contains(&only.name))
-                && is_of(special)
-            {
-                push([b"{\"", &special.name[1..], b"\":"]);
-                if special.name == b"$NS" {
-                    out.push(b'[');
-                    let mut list = List(out, false);
-                    elements(special.value, |number| push_number(number, list.next()))?;
-                    out.push(b']');
-                } else {
-                    out.extend_from_slice(special.value);
-                }
-                out.push(b'}');
-                return Ok(());
-            }
-            push([b"{\"M\":{", b"", b""]);
-            let mut list = List(out, false);
-            members(value, |member| {
-                push_name(member.name, list.next());
-                push_value_at(member.value, list.0, depth + 1)
-            })?;
-            out.extend_from_slice(b"}}");
+        (Some(b'{'), Some(special)) => push(out, &[b"{\"", &special.name[1..], b"\":", special.value, b"}"]),
+        (Some(b'{'), None) => {
+            return push_list(json::members(value), ["{\"M\":{", "}}"], out, |member, out| {
+                push(out, &[b"\"", member.name, b"\":"]);
+                push_value(member.value, out)
+            });
         }
-        number => {
-            push([b"{\"N\":", b"", b""]);
-            push_number(number, out)?;
+        _ => {
+            push(out, &[b"{\"N\":"]);
+            push_number(value, out)?;
             out.push(b'}');
         }
     }
     Ok(())
 }
 
-/// Whether the member of an object that looks like a type of DynamoDB has a value of it.
-fn is_of(special: Member<'_>) -> bool {
-    let of = |element: &[u8]| match special.name {
-        b"$NS" => is_number(element),
-        _ => element.starts_with(b"\""),
-    };
-    match special.name {
-        b"$B" => of(special.value),
-        _ => json::is_array(special.value) && json::elements(special.value).next().is_some_and(of),
+/// Whether the only member of an object stands for a type that JSON lacks.
+fn is_special(only: &Member<'_>) -> bool {
+    let text = |value: &[u8]| value.starts_with(b"\"");
+    let number = |value: &[u8]| value.first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'));
+    match only.name {
+        b"$B" => text(only.value),
+        b"$NS" => json::elements(only.value).next().is_some_and(number),
+        name => TYPES.contains(&name) && json::elements(only.value).next().is_some_and(text),
     }
 }
 
-/// Appends a number as a string.
+/// Appends a number as a string, unless DynamoDB lacks it.
 fn push_number(number: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
-    check_number(number)?;
-    out.push(b'"');
-    out.extend_from_slice(number);
-    out.push(b'"');
-    Ok(())
-}
-
-fn is_number(text: &[u8]) -> bool {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let plain = match digits {
-        [b'0', second, ..] => !second.is_ascii_digit(),
-        [first, ..] => first.is_ascii_digit(),
-        [] => false,
-    };
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    plain && text.ends_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok()
-}
-
-/// Whether DynamoDB has this number.
-fn check_number(text: &[u8]) -> Result<(), Why> {
-    if !is_number(text) {
-        return Err(NOT_JSON);
-    }
-    let shown = String::from_utf8_lossy(text);
-    let (mantissa, exponent) = shown.split_once(['e', 'E']).unwrap_or((&shown, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all = [whole.trim_start_matches('-'), fraction].concat();
-    let (digits, zeros) = (all.trim_matches('0'), all.len() - all.trim_start_matches('0').len());
-    if digits.is_empty() {
-        return if shown.starts_with('-') { Err("DynamoDB has no negative zero".into()) } else { Ok(()) };
-    }
-    // The exponent of the first digit that is not zero.
-    let first = whole.trim_start_matches('-').len() as i64 - zeros as i64 - 1;
-    let magnitude = exponent.parse::<i64>().ok().and_then(|exponent| exponent.checked_add(first));
-    if digits.len() > 38 {
-        return Err(format!("DynamoDB has numbers of at most 38 digits, and {shown} has {}", digits.len()).into());
-    }
-    match magnitude {
-        Some(-130..=125) => Ok(()),
-        _ => Err(format!("DynamoDB has numbers from 1E-130 to 9.99E+125, and {shown} is none of them").into()),
-    }
+    let shown = String::from_utf8_lossy(number);
+    let canonical = same::number(&shown).ok_or(NOT_JSON)?;
+    let (digits, exponent) = canonical.split_once('e').unwrap_or((&canonical, "0"));
+    let digits = digits.trim_start_matches('-').len() as i64;
+    // The power of ten of the first digit.
+    let magnitude = exponent.parse().unwrap_or(i64::MAX).saturating_add(digits - 1);
+    Err(match (digits, magnitude) {
+        (0, _) if shown.starts_with('-') => "DynamoDB has no negative zero".into(),
+        (0, _) | (1..=38, -130..=125) => {
+            push(out, &[b"\"", number, b"\""]);
+            return Ok(());
+        }
+        (1..=38, _) => format!("DynamoDB has numbers from 1E-130 to 9.99E+125, and {shown} is none of them").into(),
+        _ => format!("DynamoDB has numbers of at most 38 digits, and {shown} has {digits}").into(),
+    })
 }
 
 /// Appends a value of DynamoDB as JSON: `{"N":"7"}` as `7`.
@@ -191,58 +133,33 @@ fn check_number(text: &[u8]) -> Result<(), Why> {
 /// # Errors
 /// Why it has no JSON.
 pub(super) fn push_json(value: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
-    push_json_at(value, out, 0)
-}
-
-fn push_json_at(value: &[u8], out: &mut Vec<u8>, depth: u32) -> Result<(), Why> {
-    let unknown = || Cow::Owned(format!("the server sent an unknown value: {}", String::from_utf8_lossy(value)));
-    let Some(Member { name, value: inner, .. }) = only_member(value).filter(|_| depth <= DEEPEST) else {
-        return Err(unknown());
-    };
-    match name {
-        b"S" | b"BOOL" => out.extend_from_slice(inner),
-        b"N" => push_number_of(inner, out)?,
-        b"NULL" => out.extend_from_slice(b"null"),
-        b"L" => {
-            out.push(b'[');
-            let mut list = List(out, false);
-            elements(inner, |element| push_json_at(element, list.next(), depth + 1))?;
-            out.push(b']');
+    let only = only_member(value).map(|only| (only.name, only.value));
+    match only {
+        Some((b"S" | b"BOOL", inner)) => push(out, &[inner]),
+        Some((b"NULL", _)) => push(out, &[b"null"]),
+        Some((b"N", inner)) => push_bare_number(inner, out)?,
+        Some((b"L", inner)) => push_list(json::elements(inner), ["[", "]"], out, push_json)?,
+        Some((b"M", inner)) if only_member(inner).is_some_and(|only| TYPES.contains(&only.name)) => {
+            return Err("it has a map that cannot be told from a binary value or a set".into());
         }
-        b"M" => {
-            if only_member(inner).is_some_and(|only| TYPES.contains(&only.name)) {
-                return Err("it has a map that cannot be told from a binary value or a set".into());
-            }
-            out.push(b'{');
-            let mut list = List(out, false);
-            members(inner, |member| {
-                push_name(member.name, list.next());
-                push_json_at(member.value, list.0, depth + 1)
-            })?;
-            out.push(b'}');
-        }
-        b"B" | b"SS" | b"BS" | b"NS" => {
-            out.extend_from_slice(b"{\"$");
-            out.extend_from_slice(name);
-            out.extend_from_slice(b"\":");
-            if name == b"NS" {
-                out.push(b'[');
-                let mut list = List(out, false);
-                elements(inner, |number| push_number_of(number, list.next()))?;
-                out.push(b']');
-            } else {
-                out.extend_from_slice(inner);
-            }
-            out.push(b'}');
-        }
-        _ => return Err(unknown()),
+        Some((b"M", inner)) => push_list(json::members(inner), ["{", "}"], out, push_json_member)?,
+        Some((b"NS", inner)) => push_list(json::elements(inner), ["{\"$NS\":[", "]}"], out, push_bare_number)?,
+        Some((name @ (b"B" | b"SS" | b"BS"), inner)) => push(out, &[b"{\"$", name, b"\":", inner, b"}"]),
+        _ => return Err(format!("the server sent an unknown value: {}", String::from_utf8_lossy(value)).into()),
     }
     Ok(())
 }
 
-fn push_number_of(text: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
-    let number = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).filter(|text| is_number(text));
-    out.extend_from_slice(number.ok_or_else(|| format!("no number: {}", String::from_utf8_lossy(text)))?);
+/// Appends an attribute as a member of a document.
+pub(super) fn push_json_member(attribute: Member<'_>, out: &mut Vec<u8>) -> Result<(), Why> {
+    push(out, &[b"\"", attribute.name, b"\":"]);
+    push_json(attribute.value, out)
+}
+
+fn push_bare_number(text: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
+    let number = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
+    let number = number.filter(|text| text.first().is_some_and(|first| *first <= b'9') && is_json(text));
+    push(out, &[number.ok_or_else(|| format!("no number: {}", String::from_utf8_lossy(text)))?]);
     Ok(())
 }
 
@@ -252,11 +169,13 @@ mod tests {
 
     fn value(json: &str) -> Result<String, Why> {
         let mut out = Vec::new();
+        check(json.as_bytes(), DEEPEST)?;
         push_value(json.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
     }
 
     fn json(value: &str) -> Result<String, Why> {
         let mut out = Vec::new();
+        check(value.as_bytes(), DEEPEST_ITEM)?;
         push_json(value.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
     }
 

@@ -15,7 +15,7 @@
 //! them. DynamoDB then changes some documents: see [`item`].
 //!
 //! One item with the key `storebench:marker` says that Storebench created the table. Conditional writes change it, so
-//! of two copies that begin at once, one owns the table.
+//! of two copies that begin at once, one owns the table. DeleteTable takes no condition: `site` narrows what may go wrong.
 //!
 //! | guarantee | AWS | ScyllaDB Alternator | other servers |
 //! |---|---|---|---|

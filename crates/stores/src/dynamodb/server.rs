@@ -22,23 +22,16 @@ pub(super) enum Kind {
     Aws,
     Alternator,
     Dynalite,
-    Moto,
     Unknown,
 }
 
 impl Kind {
-    /// Whether it can remove items when their time has come.
-    pub(super) fn expires(self) -> bool {
-        self != Self::Dynalite
-    }
-
     /// Its name, for the result. No server tells its version.
     pub(super) fn version(self) -> &'static str {
         match self {
             Self::Aws => "Amazon DynamoDB",
             Self::Alternator => "ScyllaDB Alternator",
             Self::Dynalite => "dynalite, which is not DynamoDB",
-            Self::Moto => "moto, which is not DynamoDB",
             Self::Unknown => "a server with DynamoDB's interface",
         }
     }
@@ -57,8 +50,6 @@ pub(super) struct Server {
     pub(super) client: Client,
     pub(super) signer: Signer,
     pub(super) host: Host,
-    /// Whether the user gave a key.
-    pub(super) has_key: bool,
     pub(super) prefix: String,
 }
 
@@ -70,62 +61,49 @@ impl Server {
         self.signer.clone().sign(operation, &mut request);
         let response = self.client.send(&request).await?;
         let answer = response.answer();
-        if errors::is_not_allowed(&answer) {
-            let remedy = if self.has_key {
-                "check the access key, its secret and its permissions"
-            } else {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            };
-            let said = errors::message(&answer);
-            return Err(StoreError::Unreachable(format!("{} rejected the request ({said}); {remedy}", self.host)));
-        }
-        if matches!(response.status, 500 | 503) || errors::is_busy(&answer) {
-            let said = errors::message(&answer);
-            return Err(StoreError::Unreachable(format!(
-                "{} is too busy to answer ({said}); try again later",
-                self.host
-            )));
-        }
-        Ok(response)
+        let why = if errors::is_not_allowed(&answer) {
+            "rejected the request; check the access key, its secret and its permissions, or set AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY"
+        } else if matches!(response.status, 500 | 503) || errors::is_busy(&answer) {
+            "is too busy to answer; try again later"
+        } else {
+            return Ok(response);
+        };
+        Err(StoreError::Unreachable(format!("{} {why} ({})", self.host, errors::message(&answer))))
     }
 
     /// Makes a call that succeeds, or fails with one of these errors. Returns its answer if it succeeded.
-    async fn ask(
-        &self,
-        operation: &str,
-        body: &Value,
-        doing: &str,
-        usual: &[&str],
-    ) -> Result<Option<Value>, StoreError> {
+    async fn ask(&self, operation: &str, body: &Value, usual: &[&str]) -> Result<Option<Value>, StoreError> {
         let response = self.call(operation, body).await?;
         let answer = response.answer();
         if response.is_success() {
-            Ok(Some(response.json()))
+            return Ok(Some(response.json()));
         } else if usual.contains(&&*errors::name(&answer)) {
-            Ok(None)
-        } else {
-            Err(StoreError::Failed(format!("{}: cannot {doing}: {}", self.host, errors::message(&answer))))
+            return Ok(None);
         }
+        let of = body["TableName"].as_str().map(|table| format!(" of `{table}`")).unwrap_or_default();
+        Err(StoreError::Failed(format!("{}: {operation}{of} failed: {}", self.host, errors::message(&answer))))
     }
 
-    /// Identifies the server.
+    /// Identifies the server by its answer about a table, which needs no other permission, or about all tables.
     ///
     /// # Errors
     /// `Unreachable` if there is no server, if it has no such interface, or if it rejects the key.
-    pub(super) async fn kind(&self, is_aws: bool) -> Result<Kind, StoreError> {
-        let response = self.call("ListTables", &json!({ "Limit": 1 })).await?;
-        if !response.is_success() || !response.json()["TableNames"].is_array() {
+    pub(super) async fn kind(&self, is_aws: bool, table: Option<&str>) -> Result<Kind, StoreError> {
+        let response = match table {
+            Some(table) => self.call("DescribeTable", &json!({ "TableName": table })).await?,
+            None => self.call("ListTables", &json!({ "Limit": 1 })).await?,
+        };
+        let (answer, told) = (response.answer(), response.json());
+        if !told["TableNames"].is_array() && !told["Table"].is_object() && errors::name(&answer) != MISSING {
             return Err(StoreError::Unreachable(format!(
                 "{} speaks HTTP, but is not DynamoDB ({}); check the port",
                 self.host,
-                errors::message(&response.answer())
+                errors::message(&answer)
             )));
         }
         if is_aws {
             return Ok(Kind::Aws);
-        }
-        if response.answer().header("server").is_some_and(|server| server.starts_with(b"Werkzeug")) {
-            return Ok(Kind::Moto);
         }
         // Alternator answers with the nodes of its data center; dynalite as to any GET.
         let response = self.client.call(Method::GET, "/localnodes", None).await?;
@@ -144,7 +122,7 @@ impl Server {
             if after.is_string() {
                 body["ExclusiveStartTableName"] = after;
             }
-            let told = self.ask("ListTables", &body, "list its tables", &[]).await?.unwrap_or_default();
+            let told = self.ask("ListTables", &body, &[]).await?.unwrap_or_default();
             let page = told["TableNames"].as_array().into_iter().flatten();
             names.extend(page.filter_map(Value::as_str).map(str::to_owned));
             after = told["LastEvaluatedTableName"].clone();
@@ -156,8 +134,7 @@ impl Server {
 
     /// The description of a table; `None` if it does not exist.
     pub(super) async fn describe(&self, table: &str) -> Result<Option<Value>, StoreError> {
-        let doing = format!("describe the table `{table}`");
-        let told = self.ask("DescribeTable", &json!({ "TableName": table }), &doing, &[MISSING]).await?;
+        let told = self.ask("DescribeTable", &json!({ "TableName": table }), &[MISSING]).await?;
         Ok(told.map(|mut told| told["Table"].take()))
     }
 
@@ -175,10 +152,9 @@ impl Server {
     pub(super) async fn set_expires(&self, table: &str) -> Result<(), StoreError> {
         let how = json!({ "Enabled": true, "AttributeName": EXPIRES });
         let update = json!({ "TableName": table, "TimeToLiveSpecification": how });
-        let doing = format!("set the time to live of `{table}`");
         // It is set already, or is no operation of this server.
         let usual = [errors::INVALID, "UnknownOperationException"];
-        self.ask("UpdateTimeToLive", &update, &doing, &usual).await.map(drop)
+        self.ask("UpdateTimeToLive", &update, &usual).await.map(drop)
     }
 
     /// Waits until a table is neither being made nor removed. Returns its description, or `None` if it is gone.
@@ -208,11 +184,10 @@ impl Server {
     pub(super) async fn mark_of(&self, table: &str) -> Result<Found, StoreError> {
         let key = json!({ KEY: { "S": MARKER } });
         let read = json!({ "TableName": table, "Key": key, "ConsistentRead": true });
-        let doing = format!("read Storebench's marker in `{table}`");
         // Neither a table with other keys has one, nor one that is being made or removed.
         for _ in 0..2 {
             let usual = [MISSING, errors::INVALID];
-            if let Some(told) = self.ask("GetItem", &read, &doing, &usual).await? {
+            if let Some(told) = self.ask("GetItem", &read, &usual).await? {
                 let mark = told["Item"][MARK]["S"].as_str().map(str::to_owned);
                 return Ok(mark.map_or(Found::Unmarked, Found::Marked));
             }
@@ -225,27 +200,22 @@ impl Server {
 
     /// Marks a table, if its previous mark still is `before`.
     pub(super) async fn mark(&self, table: &str, before: Option<&str>, mark: &str) -> Result<SiteOutcome, StoreError> {
-        let mut write = json!({ "TableName": table, "Item": { KEY: { "S": MARKER }, MARK: { "S": mark } } });
-        match before {
-            None => write["ConditionExpression"] = json!(format!("attribute_not_exists({KEY})")),
-            Some(before) => {
-                write["ConditionExpression"] = json!(format!("{MARK} = :before"));
-                write["ExpressionAttributeValues"] = json!({ ":before": { "S": before } });
-            }
+        let condition =
+            if before.is_some() { format!("{MARK} = :before") } else { format!("attribute_not_exists({KEY})") };
+        let item = json!({ KEY: { "S": MARKER }, MARK: { "S": mark } });
+        let mut write = json!({ "TableName": table, "Item": item, "ConditionExpression": condition });
+        if let Some(before) = before {
+            write["ExpressionAttributeValues"] = json!({ ":before": { "S": before } });
         }
-        let doing = format!("write Storebench's marker to `{table}`");
-        let done = self.ask("PutItem", &write, &doing, &[CONDITION, MISSING]).await?;
+        let done = self.ask("PutItem", &write, &[CONDITION, MISSING]).await?;
         Ok(if done.is_some() { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
     /// Creates a table, and waits until it can be used.
     pub(super) async fn create(&self, table: &Table) -> Result<SiteOutcome, StoreError> {
-        let attributes: Vec<Value> = table
-            .keys
-            .iter()
-            .chain(table.indexes.iter().map(|index| &index.attribute))
-            .map(|of| json!({ "AttributeName": of.name, "AttributeType": of.kind }))
-            .collect();
+        let attributes = table.keys.iter().chain(table.indexes.iter().map(|index| &index.attribute));
+        let named = |of: &super::table::Attribute| json!({ "AttributeName": of.name, "AttributeType": of.kind });
+        let attributes: Value = attributes.map(named).collect();
         let mut create = json!({
             "TableName": table.name, "BillingMode": "PAY_PER_REQUEST", "KeySchema": hash(KEY),
             "AttributeDefinitions": attributes,
@@ -257,17 +227,15 @@ impl Server {
             };
             create["GlobalSecondaryIndexes"] = table.indexes.iter().map(index).collect();
         }
-        let doing = format!("create the table `{}`", table.name);
-        let made = self.ask("CreateTable", &create, &doing, &[IN_USE]).await?.is_some();
+        let made = self.ask("CreateTable", &create, &[IN_USE]).await?.is_some();
         let there = made && self.rested(&table.name).await?.is_some();
         Ok(if there { SiteOutcome::Done } else { SiteOutcome::Changed })
     }
 
     /// Removes a table, and waits until it is gone. A missing one is not an error.
     pub(super) async fn remove(&self, table: &str) -> Result<(), StoreError> {
-        let doing = format!("remove the table `{table}`");
         // `IN_USE`: it is being removed already.
-        self.ask("DeleteTable", &json!({ "TableName": table }), &doing, &[IN_USE, MISSING]).await?;
+        self.ask("DeleteTable", &json!({ "TableName": table }), &[IN_USE, MISSING]).await?;
         self.rested(table).await.map(drop)
     }
 }

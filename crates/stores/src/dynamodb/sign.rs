@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
-use storebench_engine::store::StoreError;
 
 use crate::http::RequestBuf;
 use crate::net::Secret;
@@ -25,8 +24,6 @@ pub(super) struct Credentials {
     pub(super) secret: Secret,
     /// The token of temporary credentials.
     pub(super) token: Option<Secret>,
-    /// Whether the user gave them. Otherwise any name stands for the key, for servers that check none.
-    pub(super) given: bool,
 }
 
 /// Signs the requests of one session.
@@ -51,8 +48,8 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    pub(super) fn new(credentials: Credentials, host: String, region: String) -> Result<Self, StoreError> {
-        Ok(Self {
+    pub(super) fn new(credentials: Credentials, host: String, region: String) -> Self {
+        Self {
             credentials,
             host,
             region,
@@ -60,10 +57,10 @@ impl Signer {
             second: u64::MAX,
             date: String::new(),
             scope: String::new(),
-            mac: mac(b"")?,
+            mac: mac(b""),
             target: String::new(),
             text: Vec::new(),
-        })
+        }
     }
 
     /// Adds the headers of the operation to a request, whose body is complete.
@@ -80,7 +77,7 @@ impl Signer {
             ("x-amz-target", &self.target),
         ];
         let (body, headers) = out.signed_parts();
-        let signature = signature(&self.mac, [&self.date, &self.scope], &all, body, &mut self.text);
+        signature(&self.mac, [&self.date, &self.scope], &all, body, &mut self.text);
         // The host is among the headers of every request.
         for (name, value) in all.iter().filter(|(name, value)| *name != "host" && !value.is_empty()) {
             push(headers, &[name, ": ", value, "\r\n"]);
@@ -88,7 +85,9 @@ impl Signer {
         push(headers, &["authorization: ", ALGORITHM, " Credential=", &self.credentials.key, "/", &self.scope]);
         push(headers, &[", SignedHeaders="]);
         push_names(headers, &all);
-        push(headers, &[", Signature=", std::str::from_utf8(&signature).unwrap_or_default(), "\r\n"]);
+        push(headers, &[", Signature="]);
+        headers.extend_from_slice(&self.text);
+        push(headers, &["\r\n"]);
     }
 
     /// Sets the time of the signature, and the key if the day is another.
@@ -103,45 +102,37 @@ impl Signer {
         if !self.scope.starts_with(day) {
             let secret = format!("AWS4{}", self.credentials.secret.expose());
             let parts = [day, &self.region, self.service, "aws4_request"];
-            let key = parts.iter().try_fold(secret.into_bytes(), |key, part| {
-                Ok::<_, StoreError>(mac(&key)?.chain_update(part).finalize().into_bytes().to_vec())
-            });
-            // A key of any length is valid.
-            if let Ok(mac) = key.and_then(|key| mac(&key)) {
-                self.mac = mac;
-            }
+            let derived = |key: Vec<u8>, part: &&str| mac(&key).chain_update(part).finalize().into_bytes().to_vec();
+            self.mac = mac(&parts.iter().fold(secret.into_bytes(), derived));
             self.scope = parts.join("/");
         }
         self.date = date;
     }
 }
 
-/// The signature of a POST to `/`, in hexadecimal digits. Headers without a value are left out. `text` is reused.
-fn signature(
-    mac: &Hmac<Sha256>,
-    [date, scope]: [&str; 2],
-    headers: &[(&str, &str)],
-    body: &[u8],
-    text: &mut Vec<u8>,
-) -> [u8; 64] {
+/// Leaves the signature of a POST to `/` in `text`, in hexadecimal digits. Headers without a value are left out.
+fn signature(mac: &Hmac<Sha256>, [date, scope]: [&str; 2], headers: &[(&str, &str)], body: &[u8], text: &mut Vec<u8>) {
     text.clear();
     push(text, &["POST\n/\n\n"]);
     for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
         push(text, &[name, ":", value.trim(), "\n"]);
     }
-    text.push(b'\n');
+    push(text, &["\n"]);
     push_names(text, headers);
-    text.push(b'\n');
-    text.extend_from_slice(&hex(&Sha256::digest(body)));
-    let canonical = hex(&Sha256::digest(&text));
+    push(text, &["\n"]);
+    push_hex(&Sha256::digest(body), text);
+    let canonical = Sha256::digest(&*text);
     text.clear();
     push(text, &[ALGORITHM, "\n", date, "\n", scope, "\n"]);
-    text.extend_from_slice(&canonical);
-    hex(&mac.clone().chain_update(text).finalize().into_bytes())
+    push_hex(&canonical, text);
+    let signature = mac.clone().chain_update(&*text).finalize().into_bytes();
+    text.clear();
+    push_hex(&signature, text);
 }
 
-fn mac(key: &[u8]) -> Result<Hmac<Sha256>, StoreError> {
-    Hmac::new_from_slice(key).map_err(|e| StoreError::Failed(format!("cannot sign requests: {e}")))
+fn mac(key: &[u8]) -> Hmac<Sha256> {
+    // A key of any length is valid.
+    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
 }
 
 /// Appends texts.
@@ -157,13 +148,9 @@ fn push_names(into: &mut Vec<u8>, headers: &[(&str, &str)]) {
     }
 }
 
-fn hex(digest: &[u8]) -> [u8; 64] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 64];
-    for (two, byte) in text.chunks_exact_mut(2).zip(digest) {
-        two.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    text
+fn push_hex(digest: &[u8], into: &mut Vec<u8>) {
+    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+    into.extend(digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
 #[cfg(test)]
@@ -176,9 +163,8 @@ mod tests {
             key: "AKIDEXAMPLE".into(),
             secret: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
             token: None,
-            given: true,
         };
-        let mut signer = Signer::new(credentials, "example.amazonaws.com".into(), "us-east-1".into()).unwrap();
+        let mut signer = Signer::new(credentials, "example.amazonaws.com".into(), "us-east-1".into());
         signer.service = "service";
         signer.set_time(Duration::from_secs(1_440_938_160));
         signer
@@ -212,7 +198,8 @@ mod tests {
         ] {
             let signer = signer();
             assert_eq!((signer.date.as_str(), &signer.scope[..8]), (DATE, "20150830"));
-            let found = super::signature(&signer.mac, [DATE, &signer.scope], headers, body.as_bytes(), &mut Vec::new());
+            let mut found = Vec::new();
+            super::signature(&signer.mac, [DATE, &signer.scope], headers, body.as_bytes(), &mut found);
             assert_eq!(std::str::from_utf8(&found).unwrap(), signature, "{name}");
         }
     }

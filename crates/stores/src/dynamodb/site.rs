@@ -1,11 +1,16 @@
 //! Creating, marking and removing Storebench's tables.
 
+use std::time::{Duration, Instant};
+
 use storebench_engine::store::{CollectionLayout, Holdings, Marked, Removal, Site, SiteOutcome, StoreError, Wanted};
 use storebench_study::workload::Body;
 
 use super::server::{Found, Server};
 use super::table::{Form, Table};
 use crate::net;
+
+/// How long a table stays marked as being removed until another removal assumes that the first one was killed.
+const ABANDONED: Duration = Duration::from_secs(20);
 
 /// The tables whose names begin with the prefix.
 pub(super) struct Tables<'s> {
@@ -42,19 +47,16 @@ impl Site for Tables<'_> {
     }
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
-        let mut found = Holdings::default();
+        let (mut marked, mut theirs) = (Vec::new(), Vec::new());
         for name in self.server.tables().await? {
             let Some(collection) = name.strip_prefix(&self.server.prefix) else { continue };
             match self.server.mark_of(&name).await? {
-                Found::Marked(mark) => found.marked.push(Marked::new(collection, mark)),
-                Found::Unmarked => found.theirs.push(name),
+                Found::Marked(mark) => marked.push(Marked::new(collection, mark)),
+                Found::Unmarked => theirs.push(name),
                 Found::Missing => {}
             }
         }
-        found.made = (!found.marked.is_empty()).then_some(true);
-        found.absent = found.marked.is_empty() && found.theirs.is_empty();
-        found.foreign = found.theirs.first().map(|table| format!("the table `{table}`"));
-        Ok(found)
+        Ok(Holdings::of_collections("table", marked, theirs))
     }
 
     async fn rest(&mut self) {
@@ -85,10 +87,24 @@ impl Site for Tables<'_> {
 
     /// Marks each table as being removed first. A copy that takes it over meanwhile also replaces the mark that was
     /// found, so only one of the two succeeds.
+    ///
+    /// DeleteTable takes no condition. If two removals sent it, the second one could meet a table that was made again
+    /// in between. So only the removal whose mark it is sends it, soon after it wrote the mark, and another one takes
+    /// the table over only if nothing happened for much longer.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         for going in &removal.going {
             let table = self.name(&going.name);
-            if self.server.mark(&table, Some(&going.mark), &going.removing().mark).await? == SiteOutcome::Changed {
+            let mut begun = Instant::now();
+            while going.is_removing() && begun.elapsed() < ABANDONED {
+                if self.server.mark_of(&table).await? != Found::Marked(going.mark.clone()) {
+                    return Ok(SiteOutcome::Changed);
+                }
+                net::rest().await;
+            }
+            begun = Instant::now();
+            let mine = format!("{} {:016x}", going.removing().mark, fastrand::u64(..));
+            let marked = self.server.mark(&table, Some(&going.mark), &mine).await?;
+            if marked == SiteOutcome::Changed || begun.elapsed() > ABANDONED / 2 {
                 return Ok(SiteOutcome::Changed);
             }
             self.server.remove(&table).await?;

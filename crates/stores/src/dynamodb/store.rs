@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use storebench_engine::store::{
-    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation, Holdings, Layout,
-    LocalFuture, Op, OpKind, Owner, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind, Runtime, SameKeys,
-    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
+    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Holdings, Layout, LocalFuture,
+    OpKind, Prepare, ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats,
+    Store, StoreError, StoreSettings, Support, prepare, remove,
 };
 use storebench_study::workload::Body;
 
@@ -21,6 +20,7 @@ use super::target::Target;
 use super::walk::{self, SEGMENTS, Walk};
 use crate::http::HttpSession;
 use crate::net::{self, Control, Memo};
+use crate::refusals::check_guaranteed;
 use crate::registry::Options;
 
 /// The timeout of a control call.
@@ -40,13 +40,6 @@ pub(crate) struct DynamoStore {
 struct Ready {
     tables: Arc<[Table]>,
     read_only: bool,
-}
-
-impl Ready {
-    /// Whether another program's tables are written to.
-    fn writes_theirs(&self) -> bool {
-        !self.read_only && self.tables.iter().any(Table::is_theirs)
-    }
 }
 
 impl DynamoStore {
@@ -73,10 +66,12 @@ impl DynamoStore {
         self.kind.get().or(self.target.is_aws.then_some(Kind::Aws))
     }
 
-    /// Identifies the server. It does so each time, because the server may have been replaced.
-    async fn greeted(&self, patience: Duration) -> Result<Server, StoreError> {
-        let server = self.target.server(patience);
-        self.kind.set(server.kind(self.target.is_aws).await?);
+    /// Identifies the server. It does so each time, because the server may have been replaced. `existing` is a table
+    /// of which the user knows.
+    async fn greeted(&self, patience: Duration, existing: Option<&str>) -> Result<Server, StoreError> {
+        let (server, ready) = (self.target.server(patience), self.ready().ok());
+        let known = ready.as_ref().and_then(|ready| ready.tables.first()).map(|table| table.name.as_str());
+        self.kind.set(server.kind(self.target.is_aws, existing.or(known)).await?);
         Ok(server)
     }
 
@@ -84,14 +79,10 @@ impl DynamoStore {
         Tables { server, native: self.target.native, shown: self.shown() }
     }
 
-    fn table_name(&self, collection: &CollectionLayout) -> String {
-        let ours = || format!("{}{}", self.target.prefix, collection.name);
-        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
-    }
-
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_fields("DynamoDB", layout)?;
-        let server = self.greeted(PATIENCE).await?;
+        let existing = layout.collections.iter().find_map(|collection| collection.existing.as_ref());
+        let server = self.greeted(PATIENCE, existing.map(|existing| existing.name.as_str())).await?;
         let mut site = self.site(&server);
         if !how.makes_nothing() {
             prepare(&mut site, layout, how).await?;
@@ -126,16 +117,6 @@ impl DynamoStore {
             Some(table) => Ok(table),
             None => no(format!("the server does not describe the keys of `{name}`")),
         }
-    }
-
-    /// Descriptions of the prepared tables.
-    async fn descriptions(&self) -> Result<Vec<(String, Value)>, StoreError> {
-        let (server, ready) = (self.target.server(PATIENCE), self.ready()?);
-        let mut all = Vec::new();
-        for table in ready.tables.iter() {
-            all.push((table.name.clone(), server.describe(&table.name).await?.unwrap_or_default()));
-        }
-        Ok(all)
     }
 
     fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
@@ -173,17 +154,16 @@ impl Store for DynamoStore {
             Kind::Alternator => {
                 vec![(Durability::MAJORITY, "LOCAL_QUORUM; by default, commit logs are synced every 10 seconds")]
             }
-            Kind::Dynalite => vec![(Durability::MEMORY, "dynalite syncs nothing")],
-            Kind::Moto => vec![(Durability::MEMORY, "moto keeps everything in memory: lost when it ends")],
-            Kind::Unknown => vec![(Durability::MEMORY, "what this server promises is not known")],
+            Kind::Dynalite | Kind::Unknown => vec![(Durability::MEMORY, "what this server promises is not known")],
         };
         let ready = self.ready().ok();
-        let writes_theirs = ready.as_ref().is_some_and(Ready::writes_theirs);
+        let reads_theirs = ready.as_ref().is_some_and(|ready| ready.tables.iter().any(Table::is_theirs));
+        let writes_theirs = reads_theirs && ready.as_ref().is_some_and(|ready| !ready.read_only);
         let touches = match &ready {
             Some(ready) => ready.tables.iter().all(|table| !table.is_theirs() && table.expires.is_some()),
-            None => self.known().is_none_or(Kind::expires),
+            None => self.known() != Some(Kind::Dynalite),
         };
-        let native = self.target.native || ready.is_some_and(|ready| ready.tables.iter().any(Table::is_theirs));
+        let native = self.target.native || reads_theirs;
         Capabilities {
             operations: operations(writes_theirs, touches),
             why_not: vec![
@@ -191,7 +171,7 @@ impl Store for DynamoStore {
                 (OpKind::Prefix, "DynamoDB hashes keys, so they have no order"),
                 (
                     OpKind::Transaction,
-                    "DynamoDB's transactions either read or write, and a write does not tell what it found",
+                    "DynamoDB's transactions either read or write, and tell nothing of what they found",
                 ),
                 (OpKind::Touch, "the table has no time to live in an attribute of Storebench"),
             ],
@@ -210,14 +190,12 @@ impl Store for DynamoStore {
             rows: &[RowsKind::Walk],
             notes: vec![
                 "A document larger than 400 KB is refused; so is a key longer than 2048 bytes, and an empty one.",
-                "An item has its document and about 50 bytes of key, revision and names, and each index stores it once \
-                 more. DynamoDB bills that, and the figures of consumed capacity include it.",
+                "Each index stores an item once more, which has 50 bytes besides its document. DynamoDB bills that.",
                 "An index over several fields serves pages by the first one. Arrays and objects are not indexed.",
                 "Bytes are sent as base64, which makes requests a third larger.",
                 "An expired document is removed within days, and is read until then. moto removes none.",
                 "A table that is made or removed takes seconds at AWS; the driver waits for it.",
-                "Tested only against dynalite 4.0 and moto 5.2. For DynamoDB itself and ScyllaDB Alternator, the \
-                 driver follows their documentation.",
+                "Tested against dynalite 4.0 and moto 5.2 only, and neither with DynamoDB itself nor with ScyllaDB.",
             ],
             ..Capabilities::default()
         }
@@ -228,34 +206,25 @@ impl Store for DynamoStore {
     }
 
     fn answers(&self) -> Result<(), StoreError> {
-        self.control.block_on(self.greeted(PATIENCE)).map(drop)
+        self.control.block_on(self.greeted(PATIENCE, None)).map(drop)
     }
 
     fn holdings(&self) -> Result<Holdings, StoreError> {
-        self.control.block_on(async { self.site(&self.greeted(PATIENCE).await?).look().await })
+        self.control.block_on(async { self.site(&self.greeted(PATIENCE, None).await?).look().await })
     }
 
     fn full_name(&self, collection: &CollectionLayout) -> String {
-        self.table_name(collection)
+        let ours = || format!("{}{}", self.target.prefix, collection.name);
+        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
     }
 
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         self.control.block_on(async {
-            let server = self.greeted(PATIENCE).await?;
+            let server = self.greeted(PATIENCE, None).await?;
             let mut names = server.tables().await?;
             names.retain(|name| !name.starts_with(&self.target.prefix));
             names.extend(self.site(&server).look().await?.names());
             Ok(names)
-        })
-    }
-
-    fn owner_of(&self, collection: &str) -> Result<Option<Owner>, StoreError> {
-        let table = format!("{}{collection}", self.target.prefix);
-        self.control.block_on(async {
-            Ok(match self.target.server(PATIENCE).mark_of(&table).await? {
-                Found::Marked(mark) => Some(Owner::read(&mark).1),
-                Found::Unmarked | Found::Missing => None,
-            })
         })
     }
 
@@ -265,15 +234,9 @@ impl Store for DynamoStore {
 
     async fn open(&self, options: &SessionOptions) -> Result<Self::Session, StoreError> {
         let ready = self.ready()?;
-        self.greeted(options.timeout.max(Duration::from_secs(1))).await?;
-        let capabilities = self.capabilities();
-        if !ready.read_only && capabilities.guarantees(options.durability).is_none() {
-            return Err(StoreError::NotSupported(format!(
-                "{} cannot guarantee `{}`; it guarantees {}",
-                self.describe().version,
-                options.durability,
-                capabilities.durability.iter().map(|(level, _)| format!("`{level}`")).collect::<Vec<_>>().join(", ")
-            )));
+        self.greeted(options.timeout.max(Duration::from_secs(1)), None).await?;
+        if !ready.read_only {
+            check_guaranteed(options.durability, &self.capabilities(), &self.describe().version)?;
         }
         let dialect = DynamoDialect {
             tables: ready.tables,
@@ -288,34 +251,24 @@ impl Store for DynamoStore {
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        let all = self.control.block_on(self.descriptions())?;
-        let sum = |name: &str| all.iter().filter_map(|(_, told)| told[name].as_f64()).sum::<f64>();
-        let [read, written] = self.consumed.units();
-        // AWS counts items and bytes every six hours.
-        let (items, bytes) = (sum("ItemCount"), sum("TableSizeBytes"));
-        Ok([
-            ("consumed_read_units", read),
-            ("consumed_write_units", written),
-            ("counted_items", items),
-            ("counted_table_bytes", bytes),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into())
+        let names = ["consumed_read_units", "consumed_write_units"].map(str::to_owned);
+        Ok(names.into_iter().zip(self.consumed.units()).collect())
     }
 
     fn own_settings(&self) -> Result<StoreSettings, StoreError> {
         let mut settings = StoreSettings::default();
-        for (name, told) in self.control.block_on(self.descriptions())? {
-            let capacity = &told["ProvisionedThroughput"];
-            for (setting, value) in [
-                ("BillingMode", &told["BillingModeSummary"]["BillingMode"]),
-                ("TableClass", &told["TableClassSummary"]["TableClass"]),
-                ("ReadCapacityUnits", &capacity["ReadCapacityUnits"]),
-                ("WriteCapacityUnits", &capacity["WriteCapacityUnits"]),
+        let server = self.target.server(PATIENCE);
+        for Table { name, .. } in self.ready()?.tables.iter() {
+            let told = self.control.block_on(server.describe(name))?.unwrap_or_default();
+            for (of, setting) in [
+                ("BillingModeSummary", "BillingMode"),
+                ("TableClassSummary", "TableClass"),
+                ("ProvisionedThroughput", "ReadCapacityUnits"),
+                ("ProvisionedThroughput", "WriteCapacityUnits"),
             ] {
+                let value = &told[of][setting];
                 if !value.is_null() {
-                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    settings.add(format!("{name}/{setting}"), value, None);
+                    settings.add(format!("{name}/{setting}"), value.to_string().trim_matches('"'), None);
                 }
             }
         }
@@ -339,7 +292,8 @@ impl Store for DynamoStore {
     }
 
     fn same_keys(&self, collection: CollectionId) -> SameKeys {
-        self.table(collection).map_or(SameKeys::Exact, |table| table.same_keys())
+        let is_number = |table: Table| table.keys.len() == 1 && table.keys[0].kind == 'N';
+        if self.table(collection).is_ok_and(is_number) { SameKeys::Number } else { SameKeys::Exact }
     }
 
     fn parts(&self) -> Result<Vec<String>, StoreError> {
@@ -351,23 +305,12 @@ impl Store for DynamoStore {
             let Rows::Walk { collection, part } = rows else {
                 return Err(StoreError::NotSupported("DynamoDB streams only whole tables".into()));
             };
-            let segment = (0..SEGMENTS).find(|segment| part == format!("segment {segment} of {SEGMENTS}"));
+            let segment = self.parts()?.iter().position(|segment| segment == part);
             let segment =
                 segment.ok_or_else(|| StoreError::Failed(format!("`{part}` is not a segment of this version")))?;
             let (server, table) = (self.target.server(PATIENCE), self.table(collection)?);
             Ok(Box::new(Walk::new(server, table, segment, Arc::clone(&self.consumed))) as Box<dyn RowStream>)
         })
-    }
-
-    fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
-        let Op::Page { field, limit, .. } = request.op else { return Ok(None) };
-        let table = self.table(request.collection)?;
-        let index = table.indexes.iter().find(|index| index.field == field);
-        Ok(index.map(|index| {
-            let plan: Value =
-                json!({ "Query": { "IndexName": index.name, "HashKey": index.attribute.name, "Limit": limit } });
-            Explanation { plan: plan.to_string(), full_scan: false }
-        }))
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -378,35 +321,27 @@ impl Store for DynamoStore {
     fn remove(&self) -> Result<(), StoreError> {
         self.ready.take();
         self.control.block_on(async {
-            let server = self.greeted(PATIENCE).await?;
+            let server = self.greeted(PATIENCE, None).await?;
             remove(&mut self.site(&server)).await
         })
     }
 }
 
 fn operations(writes_theirs: bool, touches: bool) -> Vec<(OpKind, Support)> {
-    let loops = "reads the document, changes it and writes it if its revision is still the same; starts over if not";
+    let of_revisions = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch, OpKind::Counter, OpKind::CompareAndSwap];
     let supports = |kind| match kind {
         OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query | OpKind::Transaction => None,
         OpKind::Touch if !touches => None,
-        OpKind::Append | OpKind::Prepend | OpKind::MergePatch | OpKind::Counter | OpKind::CompareAndSwap
-            if writes_theirs =>
-        {
-            None
-        }
-        OpKind::Append | OpKind::Prepend | OpKind::MergePatch => Some(Support::Approximated(loops)),
+        kind if writes_theirs && of_revisions.contains(&kind) => None,
+        OpKind::Append | OpKind::Prepend | OpKind::MergePatch => Some(Support::Approximated(
+            "reads the document, changes it and writes it if its revision is still the same; starts over if not",
+        )),
         OpKind::BulkUpsert => {
-            Some(Support::Approximated("BatchWriteItem, 25 documents in each request, one request after another"))
+            Some(Support::Approximated("BatchWriteItem: requests of 25 documents, one after another"))
         }
-        OpKind::BulkRead => {
-            Some(Support::Approximated("BatchGetItem, 100 documents in each request, one request after another"))
-        }
-        OpKind::BulkInsert => Some(Support::Approximated(
-            "PutItem with a condition for each document, one after another, because BatchWriteItem takes no conditions",
-        )),
-        OpKind::BulkDelete => Some(Support::Approximated(
-            "DeleteItem for each document, one after another, because BatchWriteItem does not tell what it found",
-        )),
+        OpKind::BulkRead => Some(Support::Approximated("BatchGetItem: requests of 100 documents, one after another")),
+        OpKind::BulkInsert => Some(Support::Approximated("PutItem, one by one: BatchWriteItem takes no conditions")),
+        OpKind::BulkDelete => Some(Support::Approximated("DeleteItem, one by one: BatchWriteItem tells no outcome")),
         OpKind::Page => Some(Support::Approximated(
             "Query of a global secondary index, which AWS updates after the write is acknowledged",
         )),

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use storebench_documents::json::{self, push_text};
 use storebench_documents::same;
-use storebench_engine::store::{OpError, SameKeys};
+use storebench_engine::store::OpError;
 use storebench_study::workload::Body;
 
 use super::item;
@@ -83,12 +83,9 @@ pub(super) struct Table {
 impl Table {
     /// One of Storebench's tables. `fields` are the indexed ones.
     pub(super) fn ours<'f>(name: String, form: Form, fields: impl Iterator<Item = &'f str>) -> Self {
-        let mut indexes: Vec<Index> = Vec::new();
-        for field in fields {
-            if !indexes.iter().any(|index| index.field == field) {
-                indexes.push(Index::over(field));
-            }
-        }
+        let mut indexes: Vec<Index> = fields.map(Index::over).collect();
+        indexes.sort_by(|a, b| a.field.cmp(&b.field));
+        indexes.dedup();
         Self { name, form, keys: vec![Attribute { name: KEY.to_owned(), kind: 'S' }], indexes, expires: None }
     }
 
@@ -101,19 +98,16 @@ impl Table {
     /// Takes the indexes of one of Storebench's tables from its description, so that each write maintains all of them.
     /// Returns the first field that should have one and has none.
     pub(super) fn take_indexes(&mut self, told: &Value) -> Option<String> {
-        let mut there = indexes(told);
-        there.retain_mut(|index| match index.field.strip_prefix(INDEX) {
-            Some(field) => {
-                index.field = field.to_owned();
-                true
-            }
-            None => false,
-        });
-        let wanted = std::mem::replace(&mut self.indexes, there);
-        wanted
-            .into_iter()
-            .map(|index| index.field)
-            .find(|field| !self.indexes.iter().any(|index| index.field == *field))
+        let field = |index: &Index| Some(index.field.strip_prefix(INDEX)?.to_owned());
+        let there = indexes(told).into_iter().filter_map(|index| Some(Index { field: field(&index)?, ..index }));
+        let wanted = std::mem::replace(&mut self.indexes, there.collect());
+        let missing = wanted.into_iter().find(|wanted| self.index_over(&wanted.field).is_none());
+        missing.map(|index| index.field)
+    }
+
+    /// The number of the index over a field.
+    pub(super) fn index_over(&self, field: &str) -> Option<usize> {
+        self.indexes.iter().position(|index| index.field == field)
     }
 
     pub(super) fn is_theirs(&self) -> bool {
@@ -123,14 +117,6 @@ impl Table {
     /// The kind of its documents.
     pub(super) fn body(&self) -> Body {
         if let Form::Whole(body) = self.form { body } else { Body::Json }
-    }
-
-    /// Which keys are one key.
-    pub(super) fn same_keys(&self) -> SameKeys {
-        match self.keys.as_slice() {
-            [only] if only.kind == 'N' => SameKeys::Number,
-            _ => SameKeys::Exact,
-        }
     }
 
     /// Appends the attributes of a key, without brackets.
@@ -154,7 +140,6 @@ impl Table {
             )));
         };
         push_part(hash, first, LONGEST[0], out)?;
-        out.push(b',');
         push_part(range, second, LONGEST[1], out)
     }
 
@@ -167,15 +152,17 @@ impl Table {
         if let [only] = self.keys.as_slice() {
             return part(only).filter(|key| only.name != KEY || key != MARKER);
         }
-        let mut key = b"[".to_vec();
-        for (number, attribute) in self.keys.iter().enumerate() {
-            if number > 0 {
-                key.push(b',');
+        let mut key = Vec::new();
+        let each = |attribute: &Attribute, out: &mut Vec<u8>| {
+            let part = part(attribute).ok_or("")?;
+            if attribute.kind == 'N' {
+                item::push(out, &[part.as_bytes()])
+            } else {
+                push_text(&part, out)
             }
-            let part = part(attribute)?;
-            if attribute.kind == 'N' { key.extend_from_slice(part.as_bytes()) } else { push_text(&part, &mut key) }
-        }
-        key.push(b']');
+            Ok(())
+        };
+        item::push_list(self.keys.iter(), ["[", "]"], &mut key, each).ok()?;
         String::from_utf8(key).ok().map(Cow::Owned)
     }
 
@@ -183,14 +170,13 @@ impl Table {
     ///
     /// # Errors
     /// *Refused* if DynamoDB cannot have the key or the document.
-    pub(super) fn push_item(&self, key: &str, revision: &str, body: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
+    pub(super) fn push_item(&self, key: &str, revision: &[u8], body: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
         document::check(self.body(), body)?;
-        out.push(b'{');
         let start = out.len();
+        out.push(b'{');
         self.push_key(key, out)?;
-        let end = out.len();
         if !self.is_theirs() {
-            push_attribute(REVISION, 'S', revision, out);
+            push_attribute(REVISION, 'S', &String::from_utf8_lossy(revision), out);
             for index in &self.indexes {
                 if let Some(value) = json::member(body, &index.field).and_then(canonical) {
                     push_attribute(&index.attribute.name, 'S', &value, out);
@@ -205,17 +191,21 @@ impl Table {
             Form::Whole(Body::Counter) => push_attribute(BODY, 'N', &String::from_utf8_lossy(body), out),
             Form::Whole(Body::Bytes) => push_attribute(BODY, 'B', &BASE64.encode(body), out),
             Form::Native | Form::Theirs => {
-                let keys = out[start..end].to_vec();
-                item::members(body, |member| self.push_member(member, &keys, out)).map_err(refused)?;
+                item::check(body, item::DEEPEST).map_err(refused)?;
+                if !body.trim_ascii_start().starts_with(b"{") {
+                    return Err(refused(item::NOT_JSON));
+                }
+                json::members(body).try_for_each(|member| self.push_member(member, start, out)).map_err(refused)?;
             }
         }
         out.push(b'}');
         Ok(())
     }
 
-    /// Appends a member of a document as an attribute. `keys` are the attributes of the key, which are there already.
-    fn push_member(&self, member: json::Member<'_>, keys: &[u8], out: &mut Vec<u8>) -> Result<(), Cow<'static, str>> {
-        let name = json::name(member.name).ok_or("the document is not valid JSON")?;
+    /// Appends a member of a document as an attribute. The item, which begins at `start`, has the attributes of its key
+    /// already.
+    fn push_member(&self, member: json::Member<'_>, start: usize, out: &mut Vec<u8>) -> Result<(), Cow<'static, str>> {
+        let name = json::name(member.name).ok_or(item::NOT_JSON)?;
         if name.is_empty() {
             return Err("DynamoDB has no attribute without a name".into());
         }
@@ -225,11 +215,11 @@ impl Table {
             );
         }
         let before = out.len();
-        out.push(b',');
-        item::push_name(member.name, out);
+        item::push(out, &[b",\"", member.name, b"\":"]);
+        let value = out.len();
         item::push_value(member.value, out)?;
         if self.keys.iter().any(|key| key.name == name) {
-            let same = json_members(keys).any(|key| out[before + 1..] == *key);
+            let same = json::member(&out[start..before], &name) == Some(&out[value..]);
             out.truncate(before);
             if !same {
                 return Err(format!("the member `{name}` of the document differs from its key").into());
@@ -245,18 +235,10 @@ impl Table {
     pub(super) fn body_of<'a>(&self, item: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Cow<'static, str>> {
         scratch.clear();
         let Form::Whole(body) = self.form else {
-            scratch.push(b'{');
-            item::members(item, |member| {
-                if !self.is_theirs() && member.name.starts_with(OWN.as_bytes()) {
-                    return Ok(());
-                }
-                if scratch.len() > 1 {
-                    scratch.push(b',');
-                }
-                item::push_name(member.name, scratch);
-                item::push_json(member.value, scratch)
-            })?;
-            scratch.push(b'}');
+            item::check(item, item::DEEPEST_ITEM)?;
+            let own = |member: &json::Member<'_>| !self.is_theirs() && member.name.starts_with(OWN.as_bytes());
+            let members = json::members(item).filter(|member| !own(member));
+            item::push_list(members, ["{", "}"], scratch, item::push_json_member)?;
             return Ok(scratch);
         };
         let value = json::member(item, BODY).and_then(|value| json::members(value).next());
@@ -294,26 +276,20 @@ fn indexes(told: &Value) -> Vec<Index> {
     told["GlobalSecondaryIndexes"].as_array().into_iter().flatten().filter_map(index).collect()
 }
 
-/// The members of an object without its brackets.
-fn json_members(inside: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let object = [b"{", inside, b"}"].concat();
-    json::members(&object).map(|member| member.whole.to_vec()).collect::<Vec<_>>().into_iter()
-}
-
 /// Appends an attribute of a key.
 fn push_part(attribute: &Attribute, part: &str, longest: usize, out: &mut Vec<u8>) -> Result<(), OpError> {
     if part.is_empty() || part.len() > longest {
         return Err(refused(format!("a key has 1 to {longest} bytes in DynamoDB, and this one has {}", part.len())));
     }
-    push_text(&attribute.name, out);
-    out.push(b':');
-    push_scalar(attribute.kind, part, out);
+    push_attribute(&attribute.name, attribute.kind, part, out);
     Ok(())
 }
 
-/// Appends a comma and an attribute.
+/// Appends an attribute, after a comma if it is not the first one.
 fn push_attribute(name: &str, kind: Kind, value: &str, out: &mut Vec<u8>) {
-    out.push(b',');
+    if !out.ends_with(b"{") {
+        out.push(b',');
+    }
     push_text(name, out);
     out.push(b':');
     push_scalar(kind, value, out);
@@ -321,11 +297,7 @@ fn push_attribute(name: &str, kind: Kind, value: &str, out: &mut Vec<u8>) {
 
 /// Appends a value of a key: `{"S":"a"}`.
 pub(super) fn push_scalar(kind: Kind, value: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(match kind {
-        'N' => b"{\"N\":",
-        'B' => b"{\"B\":",
-        _ => b"{\"S\":",
-    });
+    item::push(out, &[b"{\"", kind.encode_utf8(&mut [0; 4]).as_bytes(), b"\":"]);
     push_text(value, out);
     out.push(b'}');
 }
@@ -333,14 +305,9 @@ pub(super) fn push_scalar(kind: Kind, value: &str, out: &mut Vec<u8>) {
 /// The JSON text that stands for an indexed value in every notation. `None` for arrays and objects.
 pub(super) fn canonical(value: &[u8]) -> Option<String> {
     match value.first()? {
-        b'"' => {
-            let mut text = Vec::new();
-            push_text(&json::text(value)?, &mut text);
-            String::from_utf8(text).ok()
-        }
         b'[' | b'{' => None,
-        b't' | b'f' | b'n' => String::from_utf8(value.to_vec()).ok(),
-        _ => same::number(std::str::from_utf8(value).ok()?),
+        b'-' | b'0'..=b'9' => same::number(std::str::from_utf8(value).ok()?),
+        _ => serde_json::from_slice::<Value>(value).ok().map(|scalar| scalar.to_string()),
     }
 }
 
@@ -364,7 +331,7 @@ mod tests {
 
     fn item(table: &Table, key: &str, body: &[u8]) -> Result<Value, OpError> {
         let mut out = Vec::new();
-        table.push_item(key, "7", body, &mut out)?;
+        table.push_item(key, b"7", body, &mut out)?;
         let mut scratch = Vec::new();
         assert_eq!(table.key_of(&out).as_deref(), Some(key));
         let back = table.body_of(&out, &mut scratch).unwrap();

@@ -6,7 +6,7 @@ use storebench_engine::store::StoreError;
 
 use super::server::Server;
 use super::sign::{Credentials, Signer};
-use crate::http::{Client, Target as HttpTarget};
+use crate::http::{Client, Target as HttpTarget, check_place};
 use crate::net::{Address, Secret, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 
@@ -35,8 +35,6 @@ pub(super) struct Target {
     pub(super) is_aws: bool,
     pub(super) signer: Signer,
     pub(super) http: HttpTarget,
-    /// Whether the user gave a key.
-    pub(super) has_key: bool,
 }
 
 impl Target {
@@ -48,15 +46,7 @@ impl Target {
         let bad = |text: String| Err(StoreError::BadUrl(text));
         let tls = url.starts_with("dynamodbs:");
         let mut address = Address::parse(url, SCHEME.example, if tls { 443 } else { 8000 }, tls, options)?;
-        if let Some(part) = address.path.first() {
-            return bad(format!(
-                "found `/{part}` after the host, but each collection is a table; remove it, or set the prefix of their \
-                 names with ?prefix="
-            ));
-        }
-        if let [_, second, ..] = address.hosts.as_slice() {
-            return bad(format!("found the second host `{second}`; name only one"));
-        }
+        check_place(&address, "table", "DynamoDB")?;
         let host = address.host().name.clone();
         let is_aws = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|end| host.ends_with(end));
         if is_aws && !tls {
@@ -69,17 +59,13 @@ impl Target {
         }
         let native = options.choice("documents", &["text", "native"])? == Some(1);
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let region = options
-            .take("region")
-            .map(str::to_owned)
-            .or_else(|| region_in(&host).map(str::to_owned))
-            .or_else(|| variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")))
-            .unwrap_or_else(|| "us-east-1".to_owned());
+        let region = options.take("region").or_else(|| region_in(&host)).map(str::to_owned);
+        let region = region.or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"));
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let credentials = credentials(&mut address, variable)?;
-        let has_key = credentials.given;
         let http = HttpTarget::of(&address);
-        let signer = Signer::new(credentials, HttpTarget::host_header(&address), region)?;
-        Ok(Self { address, prefix, native, is_aws, signer, http, has_key })
+        let signer = Signer::new(credentials, HttpTarget::host_header(&address), region);
+        Ok(Self { address, prefix, native, is_aws, signer, http })
     }
 
     /// The server, for control calls of at most this duration.
@@ -88,7 +74,6 @@ impl Target {
             client: Client::new(self.http.clone(), patience),
             signer: self.signer.clone(),
             host: self.address.host().clone(),
-            has_key: self.has_key,
             prefix: self.prefix.clone(),
         }
     }
@@ -106,10 +91,8 @@ fn credentials(
     address: &mut Address,
     variable: impl Fn(&'static str) -> Option<String>,
 ) -> Result<Credentials, StoreError> {
-    let of =
-        |key, secret, token: Option<String>| Credentials { key, secret, token: token.map(Secret::new), given: true };
-    match (address.user.take(), address.password.take()) {
-        (Some(key), Some(secret)) => return Ok(of(key, secret, None)),
+    let (key, secret, token) = match (address.user.take(), address.password.take()) {
+        (Some(key), Some(secret)) => (key, secret, None),
         (Some(key), None) => {
             return Err(StoreError::BadUrl(format!(
                 "the URL names the access key `{key}` without its secret; put the secret into STOREBENCH_PASSWORD, or \
@@ -121,13 +104,14 @@ fn credentials(
                 "the URL has a secret without its access key; write it like dynamodb://KEY@HOST".into(),
             ));
         }
-        // A variable that is meant for another store.
-        (None, _) => {}
-    }
-    Ok(match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
-        (Some(key), Some(secret)) => of(key, Secret::new(secret), variable("AWS_SESSION_TOKEN")),
-        _ => Credentials { given: false, ..of("storebench".to_owned(), Secret::new("storebench"), None) },
-    })
+        // An assumed password is meant for another store.
+        (None, _) => match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+            (Some(key), Some(secret)) => (key, Secret::new(secret), variable("AWS_SESSION_TOKEN").map(Secret::new)),
+            // For servers that check none.
+            _ => ("storebench".to_owned(), Secret::new("storebench"), None),
+        },
+    };
+    Ok(Credentials { key, secret, token })
 }
 
 #[cfg(test)]
@@ -168,9 +152,9 @@ mod tests {
         let typed = credentials(&mut address("dynamodb://me:hush@h"), set).unwrap();
         assert_eq!((typed.key.as_str(), typed.secret.expose(), typed.token), ("me", "hush", None));
         let found = credentials(&mut address("dynamodb://h"), set).unwrap();
-        assert_eq!((found.key.as_str(), found.given), ("AWS_ACCESS_KEY_ID is set", true));
+        assert_eq!(found.key, "AWS_ACCESS_KEY_ID is set");
         assert_eq!(found.token.as_ref().map(Secret::expose), Some("AWS_SESSION_TOKEN is set"));
-        assert!(!credentials(&mut address("dynamodb://h"), |_| None).unwrap().given);
+        assert_eq!(credentials(&mut address("dynamodb://h"), |_| None).unwrap().key, "storebench");
         assert!(credentials(&mut address("dynamodb://me@h"), |_| None).is_err());
         assert!(!read("dynamodb://me:hush@h").unwrap().address.shown.contains("hush"));
     }

@@ -14,7 +14,7 @@ use crate::http::Response;
 use crate::net::KeySample;
 
 /// The segments of a copy. A worker takes one after another.
-pub(super) const SEGMENTS: u32 = 32;
+pub(super) const SEGMENTS: usize = 32;
 
 /// A walk over one segment.
 pub(super) struct Walk {
@@ -28,7 +28,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Starts at the first item of a segment.
-    pub(super) fn new(server: Server, table: Table, segment: u32, consumed: Arc<Consumed>) -> Self {
+    pub(super) fn new(server: Server, table: Table, segment: usize, consumed: Arc<Consumed>) -> Self {
         let scan = json!({
             "TableName": table.name, "Segment": segment, "TotalSegments": SEGMENTS, "ConsistentRead": true,
             "ReturnConsumedCapacity": "TOTAL",
@@ -40,7 +40,7 @@ impl Walk {
         if self.ended {
             return Ok(false);
         }
-        let response = scan(&self.server, &self.scan).await?;
+        let (response, goes_on) = scan(&self.server, &mut self.scan).await?;
         let body = response.answer().body;
         if let Some(units) = text::member(body, "ConsumedCapacity") {
             self.consumed.add(units, false);
@@ -58,27 +58,26 @@ impl Walk {
                 Err(why) => page.bad.push(BadRow::of(key.as_bytes(), why.into_owned())),
             }
         }
-        self.ended = !goes_on(&response, &mut self.scan)?;
+        self.ended = !goes_on;
         Ok(true)
     }
 }
 
-/// Reads a page of items.
-async fn scan(server: &Server, scan: &Value) -> Result<Response, StoreError> {
+/// Reads a page of items, and prepares for the next one. Returns whether there is one.
+async fn scan(server: &Server, scan: &mut Value) -> Result<(Response, bool), StoreError> {
     let response = server.call("Scan", scan).await?;
     let answer = response.answer();
-    if response.is_success() && text::member(answer.body, "Items").is_some() {
-        return Ok(response);
+    if !response.is_success() || text::member(answer.body, "Items").is_none() {
+        let said = errors::message(&answer);
+        return Err(StoreError::Failed(format!("{}: cannot read a table: {said}", server.host)));
     }
-    Err(StoreError::Failed(format!("{}: cannot read a table: {}", server.host, errors::message(&answer))))
-}
-
-/// Prepares for the next page. Returns whether there is one.
-fn goes_on(response: &Response, scan: &mut Value) -> Result<bool, StoreError> {
-    let Some(last) = text::member(response.answer().body, "LastEvaluatedKey") else { return Ok(false) };
-    scan["ExclusiveStartKey"] = serde_json::from_slice(last)
-        .map_err(|e| StoreError::Failed(format!("the server sent a last key that is not JSON: {e}")))?;
-    Ok(true)
+    let last = text::member(answer.body, "LastEvaluatedKey");
+    if let Some(last) = last {
+        scan["ExclusiveStartKey"] = serde_json::from_slice(last)
+            .map_err(|e| StoreError::Failed(format!("the server sent a last key that is not JSON: {e}")))?;
+    }
+    let goes_on = last.is_some();
+    Ok((response, goes_on))
 }
 
 /// How long an item has left, whose time to live is this value: seconds since 1970.
@@ -108,7 +107,7 @@ pub(super) async fn sample(
         table.keys.iter().enumerate().map(|(number, key)| (format!("#k{number}"), json!(key.name))).collect();
     let shown: Vec<&str> = names.keys().map(String::as_str).collect();
     // Twice as many as wanted, so that the seed decides.
-    let of_each = (2 * at_most).div_ceil(SEGMENTS as usize).max(2);
+    let of_each = (2 * at_most).div_ceil(SEGMENTS).max(2);
     for segment in 0..SEGMENTS {
         let mut next = json!({
             "TableName": table.name, "Segment": segment, "TotalSegments": SEGMENTS,
@@ -117,13 +116,13 @@ pub(super) async fn sample(
         let mut seen = 0;
         while seen < of_each {
             next["Limit"] = json!(of_each - seen);
-            let response = scan(server, &next).await?;
+            let (response, goes_on) = scan(server, &mut next).await?;
             let items = text::member(response.answer().body, "Items").unwrap_or_default();
             for key in text::elements(items).filter_map(|item| table.key_of(item)) {
                 sample.see(b"", key.as_bytes());
                 seen += 1;
             }
-            if !goes_on(&response, &mut next)? {
+            if !goes_on {
                 break;
             }
         }

@@ -191,6 +191,31 @@ fn a_copy_waits_until_a_mongodb_marker_is_gone() {
     assert_eq!(study.owner_of("second").unwrap(), copied(1));
 }
 
+/// DeleteTable takes no condition, so a table must not be made again while another removal may still send it.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_dynamodb_table_is_not_made_again_while_two_remove_it() {
+    let server = Server::start("dynalite");
+    let [study, copy] = stores(&server.url);
+    let second = Arc::new(std::sync::Mutex::new(None));
+    let by = {
+        let (url, copy, second) = (server.url.clone(), Arc::clone(&copy), Arc::clone(&second));
+        interrupting(server.port, b"; removing", move || {
+            let [other, _] = stores(&url);
+            *second.lock().unwrap() = Some(std::thread::spawn(move || other.remove()));
+            let told = copy.prepare(&layout("first"), Prepare::Copy(CopyId(1)));
+            assert!(matches!(&told, Err(StoreError::Failed(text)) if text.contains("is removing")), "{told:?}");
+        })
+    };
+    study.prepare(&layout("first"), Prepare::Fresh).unwrap();
+    let slow = storebench_stores::open(&server.url.replace(&format!(":{}", server.port), &format!(":{by}"))).unwrap();
+    slow.remove().unwrap();
+    let second = second.lock().unwrap().take();
+    second.expect("the removal has no such step").join().unwrap().unwrap();
+    copy.prepare(&layout("first"), Prepare::Copy(CopyId(1))).unwrap();
+    assert_eq!(study.owner_of("first").unwrap(), copied(1));
+}
+
 /// The first durability level that the store guarantees.
 fn level(store: &dyn AnyStore) -> Durability {
     store.capabilities().durability[0].0
