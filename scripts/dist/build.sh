@@ -96,7 +96,8 @@ everything=$stage/everything
 mkdir "$everything"
 tar -xzf "$out/$name.tar.gz" -C "$everything"
 python3 -m zipfile -e "$out"/storebench-"$version"-*"manylinux_2_28_$arch.whl" "$everything"
-if named=$(grep -rlaF -e "$PWD/" -e "$sources/" "$everything"); then
+named=$(grep -rlaF -e "$PWD/" -e "$sources/" "$everything") || (($? == 1))
+if [[ -n $named ]]; then
     echo "these name a folder of this machine:" "$named" >&2
     exit 1
 fi
