@@ -4,7 +4,6 @@ use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError, MetadataError,
     NewSessionError, PrepareError, RequestAttemptError,
 };
-use scylla::frame::types::Consistency;
 use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 
 use crate::net::{lost, not_connected};
@@ -128,6 +127,8 @@ pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError 
 #[cfg(test)]
 mod tests {
     use scylla::errors::WriteType;
+
+    use scylla::frame::types::Consistency;
 
     use super::*;
 

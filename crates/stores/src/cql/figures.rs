@@ -26,9 +26,12 @@ const SETTINGS: &str = "auto_snapshot batch_size_fail_threshold cas_contention_t
 
 const ASK_POOLS: &str = "SELECT name, active_tasks, pending_tasks, blocked_tasks FROM system_views.thread_pools";
 
+/// How the figures of two tables are put together.
+type Joined = fn(f64, f64) -> f64;
+
 /// What is told of each table, by which query, and how the tables of the study are put together. The histograms of
 /// tombstones are over all reads since the node started, and decay.
-const OF_TABLES: [(&str, &str, fn(f64, f64) -> f64); 3] = [
+const OF_TABLES: [(&str, &str, Joined); 3] = [
     ("disk_mebibytes", "mebibytes FROM system_views.disk_usage", |one, other| one + other),
     ("tombstones_per_read_p99", "p99th FROM system_views.tombstones_per_read", f64::max),
     ("tombstones_per_read_max", "max FROM system_views.tombstones_per_read", f64::max),

@@ -162,7 +162,8 @@ impl<'s> Keyspace<'s> {
             for row in self.link.rows("list what is there", query).await? {
                 let (keyspace, name) = (row.text(0), row.text(1));
                 let system = keyspace == "system" || keyspace.starts_with("system_");
-                if !system && !(kind == "views" && name.ends_with("_index")) {
+                let of_index = kind == "views" && name.ends_with("_index");
+                if !system && !of_index {
                     all.push((keyspace.to_owned(), kind, name.to_owned()));
                 }
             }

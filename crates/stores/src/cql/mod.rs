@@ -36,8 +36,8 @@ use std::time::Duration;
 
 use storebench_engine::store::{
     Capabilities, CollectionId, CollectionLayout, Description, Holdings, Layout, LocalFuture, OpKind, Prepare,
-    ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError,
-    StoreSettings, Support, prepare, remove,
+    RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings,
+    Support, prepare, remove,
 };
 
 use crate::net::{self, Control, Memo, settled, with_net_options};

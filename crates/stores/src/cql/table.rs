@@ -36,6 +36,9 @@ pub(super) struct Column {
     position: i32,
 }
 
+/// Of a row: its key, its document, and in how many seconds it expires.
+pub(super) type ReadRow<'f> = (String, Option<Cow<'f, [u8]>>, Option<i32>);
+
 /// What a statement does, and whether it reads or writes how long the document is kept, too.
 pub(super) type Verb = (OpKind, bool);
 
@@ -133,7 +136,8 @@ impl Table {
                 let Some(column) = rest().find(|column| column.name == *wanted) else {
                     return Err(refused(&format!("there is no column `{wanted}` for the document")));
                 };
-                if !is_text(column) && !(column.cql_type == "blob" && body == Body::Bytes) {
+                let bytes = column.cql_type == "blob" && body == Body::Bytes;
+                if !is_text(column) && !bytes {
                     let why = format!("the column `{wanted}` is no text, or no blob for documents of bytes");
                     return Err(refused(&why));
                 }
@@ -182,7 +186,7 @@ impl Table {
 
     /// A row that begins with the parts of the key: its key, its document (`None` if it is null), and in how many
     /// seconds it expires, if the row tells.
-    pub(super) fn read_row<'f>(&self, row: &[Raw<'f>]) -> Option<(String, Option<Cow<'f, [u8]>>, Option<i32>)> {
+    pub(super) fn read_row<'f>(&self, row: &[Raw<'f>]) -> Option<ReadRow<'f>> {
         let (key, rest) = row.split_at_checked(self.keys.len())?;
         let columns = if let Document::Row(names) = &self.document { names.len() } else { 1 };
         let (document, times) = rest.split_at_checked(columns)?;

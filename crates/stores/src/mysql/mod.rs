@@ -43,7 +43,7 @@ use storebench_study::workload::Language;
 
 use crate::net::{self, Address, Control, Memo, with_net_options};
 use crate::refusals::not_supported;
-use crate::registry::{OptionHelp, Options, Scheme};
+use crate::registry::{Options, Scheme};
 use catalog::Database;
 use durability::Facts;
 use login::{Server, Target};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use storebench_engine::store::{
     Account, Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, LocalFuture, Op, OpKind, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, RowsKind,
-    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
+    Holdings, Layout, LocalFuture, Op, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, Runtime,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, prepare, remove,
 };
 use storebench_study::workload::Body;
 
