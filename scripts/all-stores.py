@@ -78,9 +78,14 @@ PAGE = """<!DOCTYPE html>
 <style>
 body {{ margin: 0 auto; max-width: 64rem; padding: 1rem 1.2rem 3rem; font: 15px/1.5 system-ui, sans-serif }}
 h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.2rem; margin-top: 2.2rem }} li {{ margin: .3rem 0; max-width: 56rem }}
-div {{ overflow-x: auto }} table {{ border-collapse: collapse; margin: .6rem 0; font-size: .9rem }}
+div {{ overflow-x: auto }} svg {{ display: block; width: 100%; min-width: 34rem; max-width: 56rem; height: auto }}
+summary {{ cursor: pointer }} table {{ border-collapse: collapse; margin: .6rem 0; font-size: .9rem }}
 td, th {{ padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #8886; text-align: left; vertical-align: top }}
 td {{ min-width: 7rem }} a {{ color: light-dark(#0b57a8, #7db8f0) }}
+@media (max-width: 40rem) {{
+  tr {{ display: block; padding: .5rem 0; border-bottom: 1px solid #8886 }} tr:first-child {{ display: none }}
+  td {{ display: block; padding: 0; border: 0 }} td:first-child {{ font-weight: 650 }}
+}}
 </style>
 <h1>All stores on one machine</h1>
 <p><b>Read this before any figure.</b>
@@ -122,7 +127,7 @@ class Stores:
         folder, port = self.data / name, process.free_port()
         options = [f"--option={option}" for option in SERVERS[name]]
         command = [ROOT / "servers/start", name, "--port", port, "--data", folder, *options]
-        started = run(command, stdout=subprocess.PIPE)
+        started = run(command, end=signal.SIGTERM, stdout=subprocess.PIPE)
         if started.returncode:
             sys.exit(f"{name} did not start; to measure without it, name the other stores with --only")
         self.urls[name] = started.stdout.strip()
@@ -158,10 +163,10 @@ def interrupt(*_):
     raise Interrupted
 
 
-def run(command, **options):
-    """Runs a command in a process group of its own, so that a Ctrl-C reaches it once: from here.
+def run(command, end=signal.SIGINT, **options):
+    """Runs a command to its end, also if a signal asks to end, which it is then told by the signal `end`.
 
-    What it has started, it ends itself, so this waits for it in any case.
+    It has its own process group, so that a Ctrl-C reaches it once.
     """
     with subprocess.Popen([str(word) for word in command], text=True, process_group=0, **options) as child:
         asked = False
@@ -173,7 +178,7 @@ def run(command, **options):
                 return subprocess.CompletedProcess(command, child.returncode, out)
             except Interrupted:
                 asked = True
-                child.send_signal(signal.SIGINT)
+                child.send_signal(end)
 
 
 def measure(program, study, names, stores, out, more):
@@ -185,31 +190,37 @@ def measure(program, study, names, stores, out, more):
     return run([*command, *(f"--store={name}={stores.urls[name]}" for name in names)]).returncode
 
 
-def section(program, folder):
+def section(program, out, folder):
     """What a run found, what each store guaranteed, and what it left out."""
     result = json.loads((folder / "run.json").read_text())
     markdown = subprocess.check_output([program, "report", folder, "--markdown"], text=True)
     title, question, answer = markdown.split("\n\n")[:3]
-    answer = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", re.sub(r"\\(.)", r"\1", html.escape(answer)))
+    title = title.lstrip("# ") + (": memcached alone" if {trial["store"] for trial in result["trials"]} == {*UNSAFE} else "")
+    plain = re.sub(r"\\(.)", r"\1", html.escape(answer)).replace("`", "")
+    found, trust = re.fullmatch(r"\*\*(.*?)\*\*(.*)", plain, re.DOTALL).groups()
+    picture = out / f"{folder.name}.svg"
+    subprocess.check_call([program, "report", folder, "--picture", picture], stdout=subprocess.DEVNULL)
     rows = {}
     for trial in result["trials"]:
         row = rows.setdefault(trial["store"], {"version": trial["version"], "survives": "", "without": {}})
         for phase in trial["phases"][:1]:
             row["survives"] = f"{phase['durability']['name']}: {phase['durability']['means']}"
-        if trial["failure"]:
-            row["without"][f"a trial failed: {trial['failure']}"] = True
+        if failure := trial["failure"]:
+            row["without"][f"failed in {failure['during']}: {failure['message']}"] = True
     for configuration in result["plan"]["configurations"]:
         for left_out in configuration.get("left_out") or []:
             if configuration["store"] in rows:
                 rows[configuration["store"]]["without"][f"{left_out['what']}: {left_out['why']}"] = True
     cells = [(name, row["version"], row["survives"], "; ".join(row["without"])) for name, row in rows.items()]
-    table = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell or '')}" for cell in line) for line in cells)
-    return f"""<h2>{html.escape(title.lstrip("# "))}</h2>
+    table = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell.replace('`', ''))}" for cell in line) for line in cells)
+    return f"""<h2>{html.escape(title)}</h2>
 <p>{html.escape(question.strip("_"))}
-<p>{answer.replace("`", "")}
-<p><a href="{folder.name}/report.html"><b>The report</b></a>, with every figure and check.
+<p><b>{trust.strip()}</b>
+<p><a href="{folder.name}/report.html"><b>The report</b></a>, with every figure and every check.
+<div>{picture.read_text()}</div>
+<details><summary>The answer in words</summary><p>{found}</details>
 <div><table>
-<tr><th>store<th>version<th>an acknowledged write survives<th>left out
+<tr><th>store<th>version<th>an acknowledged write survives<th>left out or failed
 {table}
 </table></div>
 """
@@ -219,16 +230,17 @@ def write_page(program, out, quick, failed):
     """The page about the runs in `out`."""
     folders = [file.parent for file in sorted(out.glob("*/run.json"))]
     machine = json.loads((folders[0] / "run.json").read_text())["environment"] if folders else {}
-    told = "one machine" if not machine else (
-        f"{machine['cpus_available']} processors ({machine['cpu_model']}) and {machine['memory_bytes'] / 2**30:.0f} GiB"
-    )
+    told = "its processors"
+    if machine:
+        told = f"{machine['cpus_available']} processors ({machine['cpu_model']}) and"
+        told += f" {machine['memory_bytes'] / 2**30:.0f} GiB of memory"
     settings = "; ".join(f"{name}: {', '.join(options)}" for name, options in SERVERS.items() if options)
     cautions = CAUTIONS.format(machine=html.escape(told), settings=html.escape(settings)).strip()
     if quick:
         cautions = f"{TRIAL}\n{cautions}"
     cautions = re.sub("^<b>", "<li><b>", cautions, flags=re.MULTILINE)
     runs = "".join(f"<p><b>{html.escape(line)}</b>\n" for line in failed)
-    runs += "".join(section(program, folder) for folder in folders)
+    runs += "".join(section(program, out, folder) for folder in folders)
     (out / "index.html").write_text(PAGE.format(cautions=cautions, runs=runs))
 
 
@@ -256,19 +268,19 @@ def main():
     # Not below --out: PostgreSQL, run as nobody if this is root, may not enter a folder of root.
     data = pathlib.Path(tempfile.mkdtemp(prefix="storebench-all-stores-", dir="/var/tmp"))
     data.chmod(0o711)
+    print(f"servers and data are in {data}", file=sys.stderr, flush=True)
     stores, failed, worst = Stores(data), [], 0
     try:
         for name in names:
             stores.start(name)
-        for study, together in [(study, group) for group in (False, True) for study in QUICK]:
-            group = [name for name in names if (name in UNSAFE) == together]
-            if not group:
-                continue
-            more = [*(QUICK[study] if arguments.quick else []), *(["--durability=none"] if together else [])]
-            code = measure(program, study, group, stores, out, more)
-            worst = worst or code
-            if code not in (0, 4):
-                failed.append(f"{study} on {', '.join(group)} ended with exit code {code}.")
+        safe = [name for name in names if name not in UNSAFE]
+        unsafe = [name for name in names if name in UNSAFE]
+        for group, more in [(safe, []), (unsafe, ["--durability=none"])]:
+            for study in QUICK if group else []:
+                code = measure(program, study, group, stores, out, more + QUICK[study] * arguments.quick)
+                worst = worst or code
+                if code not in (0, 4):
+                    failed.append(f"{study} on {', '.join(group)} ended with exit code {code}: its report says why.")
     except (Interrupted, KeyboardInterrupt):
         failed.append("Interrupted: not everything was measured.")
         worst = 130
