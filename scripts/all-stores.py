@@ -31,7 +31,7 @@ from lib import process
 from lib.fault import Fault
 
 EMBEDDED = {"sqlite": "sqlite:{data}/sqlite.db", "fjall": "fjall:{data}/fjall", "redb": "redb:{data}/redb"}
-# Options of servers/start. Everything else is as the server is shipped.
+# Options of servers/start.
 SYNCED = ["appendonly yes", "appendfsync always"]
 JAVA = ["-Xms1g", "-Xmx1g"]
 SERVERS = {
@@ -85,6 +85,7 @@ td {{ min-width: 7rem }} a {{ color: light-dark(#0b57a8, #7db8f0) }}
 @media (max-width: 40rem) {{
   tr {{ display: block; padding: .5rem 0; border-bottom: 1px solid #8886 }} tr:first-child {{ display: none }}
   td {{ display: block; padding: 0; border: 0 }} td:first-child {{ font-weight: 650 }}
+  td:last-child:not(:empty)::before {{ content: "left out or failed: " }}
 }}
 </style>
 <h1>All stores on one machine</h1>
@@ -104,8 +105,11 @@ syncs each write does more work than one that does not.
 <b>One node of each.</b> Nothing is replicated. No figure says how fast a cluster is, or what it loses.
 <b>Servers take turns.</b> All were started before the first trial. While one is measured, the others are paused: they
 take memory, but no processor time. Each keeps what its own caches hold from trial to trial.
-<b>No store was tuned.</b> Settings are those that a server is shipped with, except: {settings}.
-<b>Versions are those that package registries have.</b> RavenDB 4.1 is of 2018. FerretDB runs over SQLite.
+<b>No store was tuned.</b> Settings are those of the starters in <code>servers/</code>, which change little of what a
+server is shipped with, and: {settings}.
+<b>Versions are those that package registries have.</b> RavenDB 4.1 is of 2018.
+<b>FerretDB runs over SQLite,</b> and ignores the write concern that the tables show: what its writes survive is up to its
+SQLite, which syncs each commit unless it is told otherwise.
 <b>Not measured: CouchDB, Couchbase Server, DynamoDB, Elasticsearch, MongoDB, MySQL, ScyllaDB.</b> No package registry
 has them. The tests use pouchdb-server for CouchDB and dynalite for DynamoDB; their speed says nothing about the real
 ones, so they are left out. FerretDB speaks MongoDB’s protocol; its figures are its own, not MongoDB’s.
