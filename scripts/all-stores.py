@@ -96,7 +96,7 @@ td {{ min-width: 7rem }} a {{ color: light-dark(#0b57a8, #7db8f0) }}
 {runs}
 </html>
 """
-TRIAL = "<b>Made with --quick:</b> a few hundred documents, one round. It shows what the page looks like. No figure counts."
+TRIAL = "<b>Made with --quick:</b> a few hundred documents, one round. It shows the page. No figure counts."
 CAUTIONS = """
 <b>One machine.</b> Client and store share {machine}. A store that needs much processor time takes it from the client.
 An embedded store has no network. Other machines give other ratios.
@@ -108,8 +108,8 @@ take memory, but no processor time. Each keeps what its own caches hold from tri
 <b>No store was tuned.</b> Settings are those of the starters in <code>servers/</code>, which change little of what a
 server is shipped with, and: {settings}.
 <b>Versions are those that package registries have.</b> RavenDB 4.1 is of 2018.
-<b>FerretDB runs over SQLite,</b> and ignores the write concern that the tables show: what its writes survive is up to its
-SQLite, which syncs each commit unless it is told otherwise.
+<b>FerretDB runs over SQLite,</b> and ignores the write concern that the tables show: what its writes survive is up to
+its SQLite, which syncs each commit unless it is told otherwise.
 <b>Not measured: CouchDB, Couchbase Server, DynamoDB, Elasticsearch, MongoDB, MySQL, ScyllaDB.</b> No package registry
 has them. The tests use pouchdb-server for CouchDB and dynalite for DynamoDB; their speed says nothing about the real
 ones, so they are left out. FerretDB speaks MongoDB’s protocol; its figures are its own, not MongoDB’s.
@@ -199,11 +199,13 @@ def section(program, out, folder):
     result = json.loads((folder / "run.json").read_text())
     markdown = subprocess.check_output([program, "report", folder, "--markdown"], text=True)
     title, question, answer = markdown.split("\n\n")[:3]
-    title = title.lstrip("# ") + (": memcached alone" if {trial["store"] for trial in result["trials"]} == {*UNSAFE} else "")
+    alone = {trial["store"] for trial in result["trials"]} == {*UNSAFE}
+    title = title.lstrip("# ") + (": memcached alone" if alone else "")
     plain = re.sub(r"\\(.)", r"\1", html.escape(answer)).replace("`", "")
     found, trust = re.fullmatch(r"\*\*(.*?)\*\*(.*)", plain, re.DOTALL).groups()
     picture = out / f"{folder.name}.svg"
-    subprocess.check_call([program, "report", folder, "--picture", picture], stdout=subprocess.DEVNULL)
+    # A run that was interrupted early has no picture.
+    subprocess.run([program, "report", folder, "--force", "--picture", picture], capture_output=True)
     rows = {}
     for trial in result["trials"]:
         row = rows.setdefault(trial["store"], {"version": trial["version"], "survives": "", "without": {}})
@@ -221,7 +223,7 @@ def section(program, out, folder):
 <p>{html.escape(question.strip("_"))}
 <p><b>{trust.strip()}</b>
 <p><a href="{folder.name}/report.html"><b>The report</b></a>, with every figure and every check.
-<div>{picture.read_text()}</div>
+<div>{picture.read_text() if picture.exists() else ""}</div>
 <details><summary>The answer in words</summary><p>{found}</details>
 <div><table>
 <tr><th>store<th>version<th>an acknowledged write survives<th>left out or failed
