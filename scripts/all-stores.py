@@ -142,6 +142,7 @@ port  = {port}
 data  = "{folder}"
 start = "{pause} --resume"
 stop  = "{pause}"
+ready_within = "5m"
 """
         self.signal(name, signal.SIGSTOP)
 
