@@ -50,7 +50,8 @@ test: ## Run every test, also on real servers; the last lines count them
 		$(CARGO) test --workspace --locked
 
 # The stores on which the conformance suite must run. A server that does not start fails the tests.
-CONFORMING = sqlite,fjall,redb,memory,postgres,redis,valkey,memcached,mongodb,ferretdb,couchdb,ravendb,couchbase,cassandra
+CONFORMING = sqlite,fjall,redb,memory,$(CONFORMING_SERVERS)
+CONFORMING_SERVERS = postgres,mysql,redis,valkey,memcached,mongodb,ferretdb,couchdb,ravendb,couchbase,cassandra,opensearch,dynamodb
 
 # Most tests wait for servers, so run more at once than there are processors.
 TEST_THREADS ?= 4
