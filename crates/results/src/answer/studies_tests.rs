@@ -272,8 +272,7 @@ fn rates_that_failed_were_tried() {
 #[test]
 fn limits_of_phases_that_were_left_out_are_not_met() {
     let rate = [("phases.*.rate", json!(250))];
-    let cases: Vec<Case<'_>> =
-        ["pg", "redis"].map(|store| Case { store, values: &rate, speeds: &[1.0, 1.0] }).into_iter().collect();
+    let cases = ["pg", "redis"].map(|store| Case { store, values: &rate, speeds: &[1.0, 1.0] });
     let mut run = study(&["by-key", "by-user"], &cases);
     for trial in &mut run.trials {
         limited(&mut trial.phases[1], 250, true, 12e6);
