@@ -101,6 +101,11 @@ bench-peers: ## Measure the client beside other load generators, and write docs/
 	$(CARGO) build --release --locked -p storebench
 	$(BENCH) --only peers --keep
 
+.PHONY: all-stores
+all-stores: ## Two studies on every store that installs here, as one page in storebench-runs/all-stores (some hours)
+	$(CARGO) build --release --locked -p storebench
+	scripts/all-stores.py
+
 .PHONY: check-speed
 check-speed: ## Compare the instructions of an operation with the counts in dev/bench/instructions.txt
 	$(BENCH) --only instructions --strict

@@ -78,7 +78,7 @@ def start(port, folder, options):
         f"-Dcassandra.config=file://{folder / 'cassandra.yaml'}",
         f"-Dcassandra.storagedir={folder / 'data'}",
         f"-Dcassandra.logdir={folder}",
-        *(option for option in options.option if option.startswith("-D")),
+        *(option for option in options.option if option.startswith("-")),
         # A single node need not wait for others.
         "-Dcassandra.skip_wait_for_gossip_to_settle=0",
         "-Dcassandra.ring_delay_ms=0",
@@ -135,7 +135,7 @@ def _settings(port, folder, options):
         "authenticator": "PasswordAuthenticator" if options.password else "AllowAllAuthenticator",
         "authorizer": "CassandraAuthorizer" if options.password else "AllowAllAuthorizer",
     }
-    for option in (option for option in options.option if not option.startswith("-D")):
+    for option in (option for option in options.option if not option.startswith("-")):
         name, colon, value = option.partition(":")
         if not colon:
             raise Fault(f"invalid option `{option}`; expected a line of cassandra.yaml, as in `commitlog_sync: batch`")

@@ -70,6 +70,7 @@ impl Place {
                 let (root, its) = installed("redis");
                 (libraries, folders) = (its, vec![format!("{root}/usr/bin")]);
             }
+            "MariaDB" => libraries = installed("mariadb").1,
             "MongoDB" => program("mongod", mongod()),
             "CouchDB" => program("couchdb", couchdb()),
             _ => libraries = installed("postgres").1,
@@ -96,6 +97,16 @@ impl Place {
         own = own.replace("/opt/couchdb/bin", &self.cli.path("bin").display().to_string());
         if own.contains("/usr/lib/postgresql") {
             own = own.replace("/usr/lib/postgresql", &format!("{}/usr/lib/postgresql", installed("postgres").0));
+        }
+        if own.contains("/usr/sbin/mariadbd") {
+            let root = installed("mariadb").0;
+            // An unpacked server must be told where its files are.
+            let its = format!("--basedir={root}/usr --lc-messages-dir={root}/usr/share/mysql");
+            let its = format!("--no-defaults {its} --character-sets-dir={root}/usr/share/mysql/charsets");
+            for program in ["/usr/bin/mariadb-install-db", "/usr/sbin/mariadbd"] {
+                own = own.replace(program, &format!("{root}{program}"));
+            }
+            own = own.replace("--no-defaults", &its);
         }
         (own, ports)
     }
@@ -232,6 +243,11 @@ fn postgres_that_dies_as_the_page_shows_keeps_everything() {
 }
 
 #[test]
+fn a_mariadb_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("MariaDB", &[]);
+}
+
+#[test]
 fn redis_that_dies_as_the_page_shows_keeps_everything() {
     without_root("Redis", &[]);
 }
@@ -305,6 +321,12 @@ fn whole(name: &str, more: &[&str]) {
 #[ignore = "soak: the whole laptop preset"]
 fn soak_postgres_dies_in_every_way_of_the_page() {
     whole("PostgreSQL", &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_a_mariadb_dies_in_every_way_of_the_page() {
+    whole("MariaDB", &[]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod server;
 #[path = "../../../machine/tests/all/sshd.rs"]
 mod sshd;
 
+mod all_stores;
 mod bundles;
 mod check;
 mod choosing;

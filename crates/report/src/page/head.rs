@@ -15,6 +15,8 @@ use crate::subject::{Subject, run_names};
 
 /// Reasons for an invalid result that are shown with the answer. All are among the checks.
 const MOST_INVALID: usize = 2;
+/// The most sentences of an answer in one paragraph.
+const MOST_SENTENCES: usize = 6;
 
 /// The title of the page.
 pub(crate) fn title(subject: &Subject) -> String {
@@ -42,7 +44,7 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                     h1 { (of.run.title) }
                     @if let Some(question) = &of.run.question { p.question { (question) } }
                     div.answer {
-                        p.found { (said.found) }
+                        (found(&said.found))
                         p.trust { (badge(said.severity)) " " (said.trust) }
                         (invalid(of))
                     }
@@ -56,6 +58,15 @@ pub(crate) fn head(subject: &Subject) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The answer as a paragraph. Of many stores, a sentence on each line, because nobody reads so long a paragraph.
+fn found(text: &str) -> Markup {
+    let sentences: Vec<&str> = text.split_inclusive(". ").collect();
+    html! {
+        @if sentences.len() > MOST_SENTENCES { div.found { @for sentence in sentences { p { (sentence.trim_end()) } } } }
+        @else { p.found { (text) } }
     }
 }
 
@@ -128,5 +139,17 @@ pub(crate) fn foot(subject: &Subject) -> Markup {
                 "Charts are drawn by uPlot (MIT licence)."
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::found;
+
+    #[test]
+    fn a_long_answer_has_a_line_for_each_sentence() {
+        let said = |sentences: usize| vec!["a is 2.5 times as fast."; sentences].join(" ");
+        let lines = |text: &str| found(text).into_string().matches("<p").count();
+        assert_eq!((lines(&said(6)), lines(&said(7))), (1, 7));
     }
 }

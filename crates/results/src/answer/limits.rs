@@ -14,6 +14,8 @@ use crate::{LimitResult, PhaseResult, RunResult, SearchResult, TrialResult};
 
 /// The most configurations of a store whose rates are told. Of more, the best.
 const MOST_RATES: usize = 4;
+/// The most stores in one sentence. Of more, each has its own.
+const MOST_IN_A_SENTENCE: usize = 4;
 
 /// The highest rates that searches found, store by store, with what they cost: `a reaches 12.3 k/s (95 % interval 11.9 k to
 /// 12.8 k) within the limits of steady (p95 ≤ 36.0 ms) with compress_to = 0.5, at USD 0.0123 for a million writes; …`.
@@ -257,10 +259,14 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
         return None;
     }
     let limits = of_all(result.phases().filter(|phase| limited(phase)).flat_map(|phase| &phase.limits));
-    let told = stores
+    let told: Vec<String> = stores
         .iter()
         .enumerate()
-        .map(|(nth, (store, configurations))| of_store(store, configurations, if nth == 0 { &limits } else { "" }));
+        .map(|(nth, (store, configurations))| {
+            let without = limits_left_out(result, store);
+            of_store(store, configurations, if nth == 0 { &limits } else { "" }, &without)
+        })
+        .collect();
     let whole = result.trials.iter().filter(|trial| is_whole(trial) && !trial.control);
     let others: IndexSet<&str> =
         whole.map(|trial| trial.store.as_str()).filter(|of| !stores.contains_key(of)).collect();
@@ -268,7 +274,21 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
         0 => String::new(),
         _ => format!(" {}: no phase with a limit.", listed(others)),
     };
-    Some(format!("{}.{others}", told.collect::<Vec<_>>().join("; ")))
+    let between = if told.len() > MOST_IN_A_SENTENCE { ". " } else { "; " };
+    Some(format!("{}.{others}", told.join(between)))
+}
+
+/// Where a store leaves out what limits apply to: ` but those of by-user, which it leaves out,`.
+fn limits_left_out(result: &RunResult, store: &str) -> String {
+    let places: IndexSet<&str> =
+        result.phases().flat_map(|phase| &phase.limits).map(|limit| measured(&limit.path).1).collect();
+    let configurations = result.plan.configurations.iter().filter(|of| of.store == store);
+    let out = configurations.flat_map(|of| &of.left_out).filter_map(|out| {
+        let phase = out.phase.as_deref()?;
+        Some(out.operation.as_ref().map_or_else(|| phase.to_owned(), |op| format!("{phase}.{op}")))
+    });
+    let out: IndexSet<String> = out.filter(|out| places.contains(out.as_str())).collect();
+    if out.is_empty() { String::new() } else { format!(" but those of {}, which it leaves out,", listed(out)) }
 }
 
 /// The constant rate of a trial's limited phases, if they all have the same one. If it failed before them, that of the
@@ -285,7 +305,7 @@ fn given_rate(trial: &TrialResult) -> Option<f64> {
     rates.all(|rate| rate == first).then_some(first)
 }
 
-fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>, limits: &str) -> String {
+fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>, limits: &str, without: &str) -> String {
     let mut rates: Vec<(f64, &AtRate<'_>)> = Vec::new();
     for at in configurations.values() {
         let Some(rate) = at.rate else { continue };
@@ -302,16 +322,16 @@ fn of_store(store: &str, configurations: &IndexMap<&str, AtRate<'_>>, limits: &s
     let limits = if limits.is_empty() { String::new() } else { format!(" ({limits})") };
     match (meets, misses) {
         (Some((up_to, at)), None) if rates.len() == 1 => {
-            format!("{store} met every limit{limits} at {}/s{}{}", rate(*up_to), at.in_all(), at.margin())
+            format!("{store} met every limit{limits}{without} at {}/s{}{}", rate(*up_to), at.in_all(), at.margin())
         }
         (Some((up_to, at)), None) => format!(
-            "{store} met every limit{limits} up to {}/s, the highest rate tried,{}{}",
+            "{store} met every limit{limits}{without} up to {}/s, the highest rate tried,{}{}",
             rate(*up_to),
             at.in_all().trim_start_matches(','),
             at.margin()
         ),
         (Some((up_to, at)), Some((misses, why))) => format!(
-            "{store} met every limit{limits} up to {}/s{}{}, but not at {}/s: {}",
+            "{store} met every limit{limits}{without} up to {}/s{}{}, but not at {}/s: {}",
             rate(*up_to),
             at.in_all(),
             at.margin(),

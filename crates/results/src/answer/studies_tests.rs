@@ -6,6 +6,7 @@ use storebench_study::units::Count;
 use super::answer;
 use crate::conclude::conclude;
 use crate::cost::{CostResult, PriceSheet};
+use crate::plan::{LeftOut, PlannedConfiguration};
 use crate::{
     Failure, LimitResult, PhaseResult, RateResult, RunResult, SearchResult, TasksResult, TrialResult, fixture,
 };
@@ -264,6 +265,30 @@ fn rates_that_failed_were_tried() {
          by-key.response.p99 12.0 ms), but not at 1,000/s: 3 of 3 trials did not complete. pg failed in \
          by-key (6 of 6 trials): too many clients. Before that it did 10.0 k docs/s in load. raven rate=1000 \
          failed in by-key (3 of 3 trials): too many clients. Before that it did 10.0 k docs/s in load."
+    );
+}
+
+/// A store that leaves out phases with limits has not met those limits.
+#[test]
+fn limits_of_phases_that_were_left_out_are_not_met() {
+    let rate = [("phases.*.rate", json!(250))];
+    let cases = ["pg", "redis"].map(|store| Case { store, values: &rate, speeds: &[1.0, 1.0] });
+    let mut run = study(&["by-key", "by-user"], &cases);
+    for trial in &mut run.trials {
+        limited(&mut trial.phases[1], 250, true, 12e6);
+        limited(&mut trial.phases[2], 250, true, 34e6);
+        trial.phases.truncate(if trial.store == "redis" { 2 } else { 3 });
+    }
+    let why = "does not support `page`".to_owned();
+    let out = LeftOut { phase: Some("by-user".into()), operation: None, what: "phase `by-user`".into(), why };
+    let redis = PlannedConfiguration { store: "redis".into(), left_out: vec![out], ..PlannedConfiguration::default() };
+    run.plan.configurations = vec![redis];
+    assert_eq!(
+        found(run),
+        "pg met every limit (p99 ≤ 200 ms in by-key and by-user) at 250/s in all 3 trials (nearest to its limit: \
+         by-user.response.p99 34.0 ms); redis met every limit but those of by-user, which it leaves out, at 250/s in all \
+         3 trials (nearest to its limit: by-key.response.p99 12.0 ms). Left out on redis: phase `by-user`, because it \
+         does not support `page`."
     );
 }
 
