@@ -2,6 +2,7 @@
 
 mod couchdb;
 mod files;
+mod mysql;
 mod postgres;
 mod redis;
 mod scaling;
@@ -33,6 +34,8 @@ pub(crate) const FIGURES: &[&str] = &[
     "standard input",
     "jsonl to postgres",
     "postgres to jsonl",
+    "jsonl to mysql",
+    "mysql to jsonl",
     "jsonl to sqlite os",
     "jsonl to sqlite fsync",
     "jsonl to couchdb",
@@ -45,10 +48,11 @@ pub(crate) const FIGURES: &[&str] = &[
 type Measure = fn(&Options, &Lab) -> Result<Vec<Figure>, Failure>;
 
 /// Each with a part that the names of its figures contain.
-const MEASURES: [(&str, Measure); 7] = [
+const MEASURES: [(&str, Measure); 8] = [
     ("null", files::measure),
     ("standard", stdin::measure),
     ("postgres", postgres::measure),
+    ("mysql", mysql::measure),
     ("sqlite", sqlite::measure),
     ("couchdb", couchdb::measure),
     ("redis", redis::measure),

@@ -60,7 +60,7 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         };
         let all = interleave::<2>(options.rounds, vec![&mut ours, &mut theirs])?;
         let what = "jsonl to postgres: 1 KiB documents, one connection";
-        figures.push(figure(what, &all, "psql \\copy of its own format")?);
+        figures.push(figure(what, &all, "psql \\copy of its own format", 1.0)?);
     }
     if options.wants(TOPIC, "postgres to jsonl") {
         let (mine, their) = (lab.path("out.jsonl"), lab.path("out.copy"));
@@ -75,17 +75,18 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
         let [one, two, theirs] = &all[..] else { return Err("three sides give three results".into()) };
         for (ours, what) in [(one, "one connection"), (two, "two, as without a flag on two cores")] {
             let what = format!("postgres to jsonl: 1 KiB documents, {what}");
-            figures.push(figure(&what, &[ours.clone(), theirs.clone()], "psql \\copy to a file")?);
+            figures.push(figure(&what, &[ours.clone(), theirs.clone()], "psql \\copy to a file", 1.0)?);
         }
     }
     Ok(figures)
 }
 
-fn figure(what: &str, all: &[[Samples; 2]], beside: &str) -> Result<Figure, Failure> {
+/// Documents per second of both sides. The target is the least ratio.
+pub(super) fn figure(what: &str, all: &[[Samples; 2]], beside: &str, target: f64) -> Result<Figure, Failure> {
     let [[ours, our_cpu], [theirs, their_cpu]] = all else { return Err("two sides give two results".into()) };
     let (our_cpu, their_cpu) = (our_cpu.median(), their_cpu.median());
     Ok(Figure::new(TOPIC, what, Unit::DocsPerS, ours.clone())
         .beside(beside, theirs.clone())
-        .target(Target::RatioAtLeast(1.0))
-        .note(format!("client CPU of a document {our_cpu:.1} µs, psql's {their_cpu:.1} µs")))
+        .target(Target::RatioAtLeast(target))
+        .note(format!("client CPU of a document {our_cpu:.1} µs, theirs {their_cpu:.1} µs")))
 }

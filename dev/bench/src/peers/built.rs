@@ -24,3 +24,12 @@ pub(super) fn go(name: &str, package: &str) -> Result<PathBuf, Failure> {
     process::run(&mut build, &[0])?;
     Ok(out)
 }
+
+/// Builds a program of a crate, once.
+pub(super) fn crate_of(name: &str, version: &str, program: &str) -> Result<PathBuf, Failure> {
+    let out = folder(&format!("{name}-{version}"))?;
+    let mut build = Command::new("cargo");
+    build.args(["install", "--locked", "--quiet", name, "--version", version, "--root"]).arg(&out);
+    process::run(&mut build, &[0])?;
+    Ok(out.join("bin").join(program))
+}

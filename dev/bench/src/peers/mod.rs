@@ -2,8 +2,10 @@
 //! `--keep`, the results become `docs/efficiency.md`.
 
 mod built;
+mod cassandra;
 mod http;
 mod memcached;
+mod mysql;
 mod page;
 mod postgres;
 mod process;
@@ -41,6 +43,11 @@ pub(crate) const FIGURES: &[&str] = &[
     "memcached get 64 in bulk",
     "postgres upsert",
     "postgres select",
+    "mysql upsert",
+    "mysql select",
+    "cassandra upsert 16",
+    "cassandra read 1",
+    "cassandra read 16",
     "http get 4",
     "http get 16",
     "http get 64",
@@ -193,10 +200,12 @@ fn bench(url: &str, more: &[&str]) -> Result<Command, Failure> {
 type Measure = fn(&Options) -> Result<Vec<Measured>, Failure>;
 
 pub(crate) fn measure(options: &Options) -> Result<Vec<Figure>, Failure> {
-    const SERVERS: [(&str, Measure); 4] = [
+    const SERVERS: [(&str, Measure); 6] = [
         ("redis", redis::measure),
         ("memcached", memcached::measure),
         ("postgres", postgres::measure),
+        ("mysql", mysql::measure),
+        ("cassandra", cassandra::measure),
         ("http", http::measure),
     ];
     if options.keep && !FIGURES.iter().all(|name| options.wants(TOPIC, name)) {

@@ -60,7 +60,7 @@ Where a target is missed, this is why, by counts of instructions (`make check-sp
 pub(super) fn write(contests: &[Measured], latencies: &[Latency]) -> Result<(), Failure> {
     let rounds = contests.iter().flat_map(|contest| &contest.rows).map(|row| row.cpu_us.0.len()).max().unwrap_or(0);
     let mut page = format!("{HEAD}\nRounds: {rounds}. {}.\n", Machine::look());
-    for server in ["redis", "memcached", "postgres", "http"] {
+    for server in ["redis", "memcached", "postgres", "mysql", "cassandra", "http"] {
         let of_server: Vec<_> = contests.iter().filter(|contest| contest.name.starts_with(server)).collect();
         if !of_server.is_empty() {
             table(&mut page, server, &of_server)?;
@@ -83,6 +83,8 @@ fn table(page: &mut String, server: &str, contests: &[&Measured]) -> Result<(), 
         "redis" => "Redis",
         "memcached" => "memcached",
         "postgres" => "PostgreSQL",
+        "mysql" => "MariaDB",
+        "cassandra" => "Cassandra",
         _ => "HTTP",
     };
     writeln!(page, "\n## {name}\n")?;
