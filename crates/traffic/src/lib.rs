@@ -11,6 +11,7 @@ mod couchdb;
 mod http;
 mod lines;
 mod mongodb;
+mod mysql;
 mod postgres;
 mod redis;
 mod write;
@@ -25,6 +26,8 @@ pub use write::{Form, Hashing};
 pub enum Source {
     /// PostgreSQL's log, with `log_statement = 'all'` or `log_min_duration_statement = 0`: text, JSON or CSV.
     Postgres,
+    /// The general log of MariaDB or MySQL.
+    Mysql,
     /// Documents of MongoDB's profiler (`system.profile`), as JSON Lines.
     Mongodb,
     /// What `redis-cli MONITOR` prints.
@@ -41,7 +44,7 @@ pub struct Options {
     /// The table, collection, database, key prefix or path that holds the documents. Without it, the log must have only
     /// one.
     pub within: Option<String>,
-    /// PostgreSQL: the column of the key; default: the one that statements compare.
+    /// PostgreSQL, MariaDB, MySQL: the column of the key; default: the one that statements compare.
     pub key: Option<String>,
     /// Whether documents that were written are kept, and not only their sizes.
     pub bodies: bool,
@@ -111,7 +114,7 @@ struct Found {
     op: &'static str,
     /// What holds the document.
     within: String,
-    /// PostgreSQL: the column of the key; empty if it has no name.
+    /// PostgreSQL, MariaDB, MySQL: the column of the key; empty if it has no name.
     column: String,
     key: String,
     client: String,
@@ -165,6 +168,7 @@ pub fn read(source: Source, files: &[PathBuf], options: &Options) -> Result<Trac
         finds.line = 0;
         match source {
             Source::Postgres => postgres::read(file, options, &mut finds)?,
+            Source::Mysql => mysql::read(file, options, &mut finds)?,
             Source::Mongodb => each_line(file, &mut finds, |text, finds| mongodb::line(text, options, finds))?,
             Source::Redis => each_line(file, &mut finds, |text, finds| redis::line(text, options, finds))?,
             Source::Couchdb => each_line(file, &mut finds, couchdb::line)?,
@@ -195,7 +199,7 @@ fn chosen(source: Source, finds: Finds, options: &Options) -> Result<Trace, Erro
     let mut places: BTreeMap<String, u64> = BTreeMap::new();
     found.iter().for_each(|one| *places.entry(one.within.clone()).or_default() += 1);
     let what = match source {
-        Source::Postgres => "table",
+        Source::Postgres | Source::Mysql => "table",
         Source::Mongodb => "collection",
         Source::Redis => "key prefix",
         Source::Couchdb => "database",

@@ -23,7 +23,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) within: Option<String>,
 
-    /// PostgreSQL: the column of the key [default: the one that statements compare, the first one that they insert]
+    /// PostgreSQL, MySQL: the column of the key [default: the one that statements compare, the first one that they insert]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) key: Option<String>,
 
@@ -57,6 +57,8 @@ pub(crate) struct TraceArgs {
 words!(LogArg for Source {
     /// PostgreSQL's log with log_statement = 'all' or log_min_duration_statement = 0
     Postgres,
+    /// The general log of MariaDB or MySQL
+    Mysql,
     /// Documents of MongoDB's profiler (system.profile) as JSON Lines
     Mongodb,
     /// What redis-cli MONITOR prints

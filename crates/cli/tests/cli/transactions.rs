@@ -53,7 +53,9 @@ fn stores_with_transactions_lose_none_and_leave_nothing_of_those_that_are_rolled
     let server = Server::start("postgres");
     let cli = Cli::new();
     let postgres = format!("pg={}", server.url);
-    let done = run(&cli, STUDY, &["sqlite:transfers.db", "redb:transfers.redb", &postgres]);
+    let mariadb = Server::start("mariadb");
+    let stores = ["sqlite:transfers.db", "redb:transfers.redb", &postgres, &mariadb.url];
+    let done = run(&cli, STUDY, &stores);
     let lost = lost_none(&done.json(), "serializable");
     assert_eq!(lost["severity"], "pass", "{lost:#}");
 }

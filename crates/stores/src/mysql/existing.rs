@@ -1,4 +1,4 @@
-//! Tables that Storebench did not make: finding, reading and sampling them, and writing them on request.
+//! Tables that Storebench did not make: finding and reading them, and writing them on request.
 
 use storebench_engine::store::{Existing, SameKeys, StoreError};
 use storebench_study::workload::Body;
@@ -126,7 +126,8 @@ impl Column {
     fn json_text(&self) -> String {
         let quoted = identifier(&self.name);
         let value = match () {
-            () if self.json => format!("CAST({quoted} AS CHAR)"),
+            // A CHECK can be switched off.
+            () if self.json => format!("IF(JSON_VALID({quoted}), CAST({quoted} AS CHAR), JSON_QUOTE({quoted}))"),
             () if self.is(&[INTEGER, NUMBER]) => self.text(),
             () if self.is(&[BLOB, BINARY]) => format!("CONCAT('\"', REPLACE(TO_BASE64({quoted}), '\\n', ''), '\"')"),
             () => format!("JSON_QUOTE(CAST({quoted} AS CHAR))"),
@@ -198,12 +199,16 @@ pub(super) async fn resolve(
             return Err(their.unnamed(&format!("its primary key has several columns ({several}), and a key is one")));
         }
     };
+    if key.is(&["enum set"]) {
+        let why = format!("its key `{}` has the type {}, which is not ordered by its texts", key.name, key.full_type);
+        return Err(their.refused(&format!("{why}; name another key column, or use --query")));
+    }
     let is_key = |index: &&Unique| index.columns == [key.name.as_str()];
-    let unique = found.unique.iter().any(|index| is_key(&index));
+    let index = found.unique.iter().find(is_key).map(|index| identifier(&index.name));
     let at = format!("{}.{}", identifier(database), identifier(name));
     let binary = key.is(&[BLOB, BINARY]);
     if write {
-        their.check_written(found.kind == "BASE TABLE", &key.name, unique)?;
+        their.check_written(found.kind == "BASE TABLE", &key.name, index.is_some())?;
         if found.engine != "InnoDB" {
             return Err(their.refused(&format!(
                 "its engine is {}, which may do half of a statement and syncs nothing; to write into it, convert it with \
@@ -271,7 +276,7 @@ pub(super) async fn resolve(
         given: key.given(),
         same,
         order,
-        unique,
+        index,
         doc,
         doc_column: existing.body.as_deref().map(identifier).unwrap_or_default(),
         fields,
@@ -288,21 +293,4 @@ pub(super) async fn plain_columns(server: &mut Server, table: &str) -> Result<Op
         ([key], Some(json)) if found.columns.len() == 2 && *key != json.name => Some((key.clone(), json.name.clone())),
         _ => None,
     })
-}
-
-/// Returns at most `at_most` keys, in the order of ranges. Reads all keys once, because the server has no other way to
-/// draw rows evenly, but no documents if another index has the keys too.
-pub(super) async fn sample(
-    server: &mut Server,
-    table: &Table,
-    at_most: usize,
-    seed: u64,
-) -> Result<Vec<String>, StoreError> {
-    let Table { place, key, key_column, .. } = table;
-    let sql = format!(
-        "SELECT k FROM (SELECT {key} AS k, {key_column} AS o FROM {place} WHERE {key_column} IS NOT NULL ORDER BY \
-         MD5(CONCAT({key}, '/{seed}')), 1 LIMIT {at_most}) AS drawn ORDER BY o"
-    );
-    let keys: Vec<Vec<u8>> = server.query("sample its keys", &sql).await?;
-    Ok(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).collect())
 }

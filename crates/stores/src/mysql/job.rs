@@ -281,7 +281,9 @@ async fn transaction(
     }
     if failed.is_none() && !rolls_back {
         // Without an answer, it may have been committed.
-        connection.conn.query_drop("COMMIT").await?;
+        let committed = connection.conn.query_drop("COMMIT").await.map_err(Fault::from);
+        // After an error, the transaction may still be open.
+        committed.map_err(|fault| Fault::Broken(fault.op_error(OpKind::Transaction, true)))?;
         return Ok(found.reply(false).into());
     }
     match (connection.conn.query_drop("ROLLBACK").await, failed) {

@@ -27,6 +27,7 @@ mod indexes;
 mod job;
 mod login;
 mod range;
+mod sample;
 mod session;
 mod sql;
 mod study_queries;
@@ -187,7 +188,8 @@ impl Store for MysqlStore {
             "Sessions set sql_mode to strict, and leave the server's isolation level for single statements.",
             "The guarantee is the server's setting, which a session cannot change.",
             "settle runs ANALYZE TABLE on the collections, and waits for the purge of old versions.",
-            "A sample of keys, which a copy in ranges takes too, reads all keys of the table once.",
+            "A sample of keys, which a copy in ranges takes too, is drawn from many places of the table, by estimates of \
+             InnoDB. Of small tables, and of keys such as dates, it reads all.",
             "The database stays when its last collection is removed, even if Storebench made it.",
         ];
         notes.extend(facts.as_ref().filter(|facts| facts.is_semi_sync()).map(|_| semi_sync));
@@ -269,7 +271,7 @@ impl Store for MysqlStore {
 
     fn sample_keys(&self, collection: CollectionId, at_most: usize, seed: u64) -> Result<Vec<String>, StoreError> {
         let table = self.table(collection)?;
-        self.call(async |server| existing::sample(server, &table, at_most, seed).await)
+        self.call(async |server| sample::sample(server, &table, at_most, seed).await)
     }
 
     fn cuts(&self, collection: CollectionId, ranges: usize) -> Result<Vec<String>, StoreError> {

@@ -5,12 +5,13 @@
 //! hours. A page sees what was committed before it began.
 
 use futures_util::StreamExt;
+use mysql_async::consts::ColumnType;
 use mysql_async::prelude::{Query as _, Queryable, WithParams};
 use mysql_async::{BinaryProtocol, Conn, Params, ResultSetStream, Row, Value};
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
 
 use super::job::{bytes_of, value};
-use super::login::{Target, WITHIN};
+use super::login::{READ_ONLY, Target, WITHIN};
 use super::sql::{Table, identifier};
 use super::study_queries::{columns, only_reads, push_row};
 use crate::existing::not_copied;
@@ -23,7 +24,6 @@ const PAGE_BYTES: usize = 1 << 20;
 const FIRST: u32 = 100;
 const MOST: u32 = 5_000;
 
-const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 const DOING: &str = "read its rows";
 
 /// The rows from one key to another.
@@ -48,7 +48,7 @@ impl Range {
         start: Option<&str>,
         end: Option<&str>,
     ) -> Result<Self, StoreError> {
-        let unique = table.unique;
+        let unique = table.index.is_some();
         let (start, end) = (start.map(str::to_owned), end.map(str::to_owned));
         let range = Self { target, table, start, end, conn: None, begun: false, rows: Some(FIRST) };
         if unique { Ok(range) } else { Err(range.refused("its key has no unique index")) }
@@ -128,6 +128,17 @@ impl Query {
             let Some(row) = self.rows.next().await else { return Ok(!page.rows.is_empty()) };
             // Another connection would see another moment, so the query cannot continue.
             let row = row.map_err(|error| StoreError::Failed(self.target.fault(DOING, &error).to_string()))?;
+            let no_text = |at: &usize| {
+                row.columns_ref()[*at].column_type() == ColumnType::MYSQL_TYPE_BIT
+                    || matches!(row.as_ref(*at), Some(Value::Bytes(bytes)) if std::str::from_utf8(bytes).is_err())
+            };
+            if let Some(at) = (0..row.len()).find(no_text) {
+                let name = row.columns_ref()[at].name_str();
+                let why = format!(
+                    "the column `{name}` of the query has bytes that are no text; select TO_BASE64(…) or … + 0"
+                );
+                return Err(StoreError::NotSupported(why));
+            }
             out.clear();
             push_row(&self.columns, row, &mut out);
             page.rows.push("", &out);

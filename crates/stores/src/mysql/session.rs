@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::durability::Facts;
 use super::errors::Fault;
 use super::job::{self, Client};
-use super::login::Target;
+use super::login::{READ_ONLY, Target};
 use super::sql::{Table, Text};
 use crate::net::{Backoff, not_connected};
 
@@ -39,7 +39,7 @@ pub(super) struct Setup {
 
 impl Setup {
     async fn connect(&self, within: Duration) -> Result<Connection, StoreError> {
-        let first = if self.durability.is_none() { "SET SESSION TRANSACTION READ ONLY" } else { "" };
+        let first = if self.durability.is_none() { READ_ONLY } else { "" };
         let conn = self.target.login(first, within.max(Duration::from_secs(1))).await?;
         Ok(Connection { conn, prepared: HashMap::new() })
     }

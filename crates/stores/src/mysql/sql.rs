@@ -42,8 +42,8 @@ pub(super) struct Table {
     pub(super) same: SameKeys,
     /// The order of the key's column, if that is not the order of its bytes.
     pub(super) order: Option<String>,
-    /// Whether the key's column has a unique index.
-    pub(super) unique: bool,
+    /// The unique index of the key's column, quoted.
+    pub(super) index: Option<String>,
     /// The expression for the document when it is read.
     pub(super) doc: String,
     /// The column of the document, quoted.
@@ -164,7 +164,7 @@ impl Table {
             given: "?".into(),
             same: SameKeys::Exact,
             order: None,
-            unique: true,
+            index: Some("PRIMARY".into()),
             doc: if body == Body::Counter { "CAST(`body` AS CHAR)".into() } else { "`body`".into() },
             doc_column: "`body`".into(),
             fields: if body == Body::Json { Fields::Json(indexed) } else { Fields::None },

@@ -10,13 +10,13 @@ use crate::{Error, Finds, seconds_ns};
 
 /// A log entry.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
-    pub(super) at_ns: i64,
-    pub(super) client: String,
-    pub(super) message: String,
-    pub(super) detail: Option<String>,
+pub(crate) struct Entry {
+    pub(crate) at_ns: i64,
+    pub(crate) client: String,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
     /// Its line in the file.
-    pub(super) line: u64,
+    pub(crate) line: u64,
 }
 
 /// What stands between the prefix of a line and its message.

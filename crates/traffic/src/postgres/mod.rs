@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Error, Finds, Found, Options};
-use entry::{Entry, parameters};
+pub(crate) use entry::Entry;
+use entry::parameters;
+use sqlparser::dialect::PostgreSqlDialect;
+pub(crate) use statement::parse;
 use statement::{Does, Statement, Term};
 
 /// How many texts of statements are remembered.
@@ -27,7 +30,7 @@ pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<
         if known.len() > MOST_STATEMENTS {
             known.clear();
         }
-        let statements = known.entry(sql.to_owned()).or_insert_with(|| statement::parse(sql));
+        let statements = known.entry(sql.to_owned()).or_insert_with(|| parse(sql, &PostgreSqlDialect {}, "PostgreSQL"));
         let at_ns = entry.at_ns.saturating_sub(took_ns);
         let last = begun.entry(entry.client.clone()).or_insert(at_ns);
         *last = at_ns.max(*last);
@@ -55,7 +58,14 @@ fn statement_of(message: &str) -> Option<(&str, i64)> {
     Some((sql.trim(), took_ns))
 }
 
-fn add(statement: &Statement, parameters: &[Option<String>], entry: &Entry, options: &Options, finds: &mut Finds) {
+/// Adds the operations of a statement.
+pub(crate) fn add(
+    statement: &Statement,
+    parameters: &[Option<String>],
+    entry: &Entry,
+    options: &Options,
+    finds: &mut Finds,
+) {
     let Statement { does, table, rows, .. } = statement;
     let op = match does {
         Does::Other(what) => return finds.leave_out(what.clone()),

@@ -4,7 +4,7 @@ use sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
     Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update, Value,
 };
-use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::dialect::Dialect;
 use sqlparser::parser::Parser;
 
 /// How columns are called that an INSERT does not name.
@@ -12,7 +12,7 @@ pub(super) const NAMELESS: &str = "column ";
 
 /// What a statement does to documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Does {
+pub(crate) enum Does {
     /// An operation of a trace.
     Operation(&'static str),
     /// Something else, in words.
@@ -21,7 +21,7 @@ pub(super) enum Does {
 
 /// A value in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Term {
+pub(crate) enum Term {
     Text(String),
     /// The number of a parameter, from 1.
     Parameter(usize),
@@ -30,10 +30,10 @@ pub(super) enum Term {
 
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(crate) struct Statement {
     pub(super) does: Does,
     /// Its table, with its schema if it names one.
-    pub(super) table: String,
+    pub(crate) table: String,
     /// Columns and their values: of each row that is inserted, or those that are compared and set.
     pub(super) rows: Vec<Vec<(String, Term)>>,
     /// How many columns are compared: the first ones. 0 for rows that are inserted.
@@ -52,10 +52,10 @@ impl Statement {
     }
 
     /// Statements about the catalog are all alike.
-    fn unless_catalog(self) -> Self {
+    fn unless_catalog(self, whose: &str) -> Self {
         let name = self.table.rsplit('.').next().unwrap_or_default();
         if name.starts_with("pg_") || self.table.starts_with("information_schema.") {
-            Self::other("a statement about PostgreSQL's own tables")
+            Self::other(format!("a statement about {whose}'s own tables"))
         } else {
             self
         }
@@ -63,16 +63,20 @@ impl Statement {
 
     fn operation(op: &'static str, table: String, compared: Compared, set: Vec<(String, Term)>) -> Self {
         let (is_list, count) = (compared.is_list, compared.columns.len());
-        let row = compared.columns.into_iter().chain(set).collect();
-        Self { does: Does::Operation(op), table, rows: vec![row], compared: count, is_list }
+        let keys = std::iter::once(compared.columns).chain(compared.more.into_iter().map(|key| vec![key]));
+        let rows = keys.map(|key| key.into_iter().chain(set.iter().cloned()).collect()).collect();
+        Self { does: Does::Operation(op), table, rows, compared: count, is_list }
     }
 }
 
-/// The statements of a text.
-pub(super) fn parse(sql: &str) -> Vec<Statement> {
+/// The statements of a text, for the server of this name.
+pub(crate) fn parse(sql: &str, dialect: &dyn Dialect, server: &str) -> Vec<Statement> {
     let word = || sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_uppercase();
-    match Parser::parse_sql(&PostgreSqlDialect {}, sql) {
-        Ok(all) => all.iter().map(|one| of(one).unwrap_or_else(|| Statement::other(word())).unless_catalog()).collect(),
+    match Parser::parse_sql(dialect, sql) {
+        Ok(all) => {
+            let known = |one: &Sql| of(one).unwrap_or_else(|| Statement::other(word())).unless_catalog(server);
+            all.iter().map(known).collect()
+        }
         Err(_) => vec![Statement::other(format!("a statement that cannot be parsed: {}", word()))],
     }
 }
@@ -92,6 +96,8 @@ fn of(sql: &Sql) -> Option<Statement> {
 struct Compared {
     columns: Vec<(String, Term)>,
     is_list: bool,
+    /// The second and further keys of an IN.
+    more: Vec<(String, Term)>,
 }
 
 /// The equalities of a condition that are joined by AND; `None` if there is anything else.
@@ -114,10 +120,15 @@ fn compared(condition: &Expr) -> Option<Compared> {
                 all.is_list = true;
                 all.columns.push((column(a)?, term(b)));
             }
+            Expr::InList { expr, list, negated: false } => {
+                let (name, (first, rest)) = (column(expr)?, list.split_first()?);
+                all.more.extend(rest.iter().map(|value| (name.clone(), term(value))));
+                all.columns.push((name, term(first)));
+            }
             _ => return None,
         }
     }
-    (!all.is_list || all.columns.len() == 1).then_some(all)
+    ((!all.is_list && all.more.is_empty()) || all.columns.len() == 1).then_some(all)
 }
 
 fn column(expr: &Expr) -> Option<String> {
@@ -136,7 +147,9 @@ fn term(expr: &Expr) -> Term {
                 name.strip_prefix('$').and_then(|number| number.parse().ok()).map_or(Term::Other, Term::Parameter)
             }
             Value::Number(number, _) => Term::Text(number.clone()),
-            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Term::Text(text.clone()),
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+                Term::Text(text.clone())
+            }
             Value::DollarQuotedString(text) => Term::Text(text.value.clone()),
             _ => Term::Other,
         },
@@ -194,6 +207,8 @@ fn inserted(insert: &Insert) -> Option<Statement> {
             OnConflictAction::DoNothing => "insert",
             OnConflictAction::DoUpdate(_) => "upsert",
         },
+        Some(OnInsert::DuplicateKeyUpdate(_)) => "upsert",
+        _ if insert.replace_into => "upsert",
         _ => "insert",
     };
     let column = |at: usize| insert.columns.get(at).map_or_else(|| format!("{NAMELESS}{}", at + 1), name);

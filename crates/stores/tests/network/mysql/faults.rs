@@ -153,3 +153,45 @@ fn locks_that_others_hold_are_temporary_and_abort_transactions() {
     let Err(StoreError::Unreachable(text)) = Driven::open_with(&*store, &many) else { panic!("opened") };
     assert!(text.contains("max_connections"), "{text}");
 }
+
+#[test]
+fn of_two_transactions_that_wait_for_each_other_one_is_aborted_and_leaves_nothing() {
+    use storebench_engine::store::{Isolation, OpKind, Step};
+
+    let server = super::quick();
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    let two = SessionOptions { in_flight: 2, ..options(Durability::MEMORY) };
+    let mut driven = Driven::open_with(&*store, &two).unwrap();
+    for key in ["a", "b"] {
+        driven.call(Op::Upsert { key, body: b"0" }).unwrap();
+    }
+    let step = |key: &str, body: &str| Step {
+        kind: Some(OpKind::Replace),
+        key: key.into(),
+        body: body.as_bytes().to_vec(),
+        ..Step::default()
+    };
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let (begun, mut aborted) = (std::time::Instant::now(), None);
+        for round in 0.. {
+            let (one, other) = (format!("{round}"), format!("-{round}"));
+            let (there, back) = ([step("a", &one), step("b", &one)], [step("b", &other), step("a", &other)]);
+            let transaction = |steps| Op::Transaction { isolation, steps, rolls_back: false };
+            driven.submit(transaction(&there));
+            driven.submit(transaction(&back));
+            let answers = driven.finish(2);
+            aborted = aborted.or(answers.iter().find_map(|(_, answer)| answer.as_ref().err().cloned()));
+            assert!(answers.iter().any(|(_, answer)| answer.is_ok()), "both failed");
+            // Both are of one transaction.
+            let both = sql(&server, "SELECT COUNT(DISTINCT body) FROM documents");
+            assert_eq!(both, "1", "{isolation}, round {round}");
+            if aborted.is_some() || begun.elapsed() > PATIENCE {
+                break;
+            }
+        }
+        let error = aborted.unwrap_or_else(|| panic!("{isolation}: none met another"));
+        assert!(error.kind == ErrorKind::Aborted && error.message.ends_with(')'), "{isolation}: {error}");
+    }
+    assert_eq!(driven.counters().disconnects, 0);
+}

@@ -69,17 +69,26 @@ fn existing(name: &str, key: Option<&str>, body: Option<&str>, kind: Body) -> La
     Layout { collections: vec![CollectionLayout { name, body: kind, indexes, existing, uses: Uses::ALL }] }
 }
 
-fn read(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<String> {
+fn rows(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<(String, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut stream = store.rows(Rows::Range { collection: ALL, start, end }).await.unwrap();
-        let (mut page, mut keys) = (RowPage::default(), Vec::new());
+        let (mut page, mut rows) = (RowPage::default(), Vec::new());
         while stream.next(&mut page).await.unwrap() {
             assert!(page.bad.is_empty(), "{:?}", page.bad);
-            keys.extend(page.rows.as_batch().iter().map(|(key, _)| key.to_owned()));
+            let text = |body: &[u8]| String::from_utf8(body.to_vec()).unwrap();
+            rows.extend(page.rows.as_batch().iter().map(|(key, body)| (key.to_owned(), text(body))));
         }
-        keys
+        rows
     })
+}
+
+fn read(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<String> {
+    rows(store, start, end).into_iter().map(|(key, _)| key).collect()
+}
+
+fn documents(store: &dyn AnyStore) -> Vec<String> {
+    rows(store, None, None).into_iter().map(|(_, body)| body).collect()
 }
 
 #[test]
@@ -182,27 +191,77 @@ fn keys_of_every_type_are_cut_and_read_in_their_own_order() {
 #[test]
 fn whole_rows_keep_their_values_exactly() {
     let server = Server::start("mariadb");
+    // Each column with a value, and the JSON that it becomes.
+    let columns = [
+        (
+            "DECIMAL(65,30)",
+            "-99999999999999999999999999999999999.999999999999999999999999999999",
+            "-99999999999999999999999999999999999.999999999999999999999999999999",
+        ),
+        ("BIGINT UNSIGNED", "18446744073709551615", "18446744073709551615"),
+        ("INT(5) ZEROFILL", "42", "42"),
+        ("BOOL", "TRUE", "1"),
+        ("DOUBLE", "1.7976931348623157e308", "1.7976931348623157e308"),
+        ("DOUBLE", "0.1e0 + 0.2e0", "0.30000000000000004"),
+        ("FLOAT", "0.1", "0.10000000149011612"),
+        ("BIT(64)", "b'1111111111111111111111111111111111111111111111111111111111111111'", "18446744073709551615"),
+        ("YEAR", "0", "0"),
+        ("DATE", "'0000-00-00'", "\"0000-00-00\""),
+        ("DATETIME(6)", "'2024-02-30 12:00:00.000001'", "\"2024-02-30 12:00:00.000001\""),
+        ("TIMESTAMP(6) NULL", "'2038-01-19 03:14:07.999999'", "\"2038-01-19 03:14:07.999999\""),
+        ("TIME(6)", "'-838:59:59.999999'", "\"-838:59:59.999999\""),
+        ("ENUM('x','y\"')", "'y\"'", "\"y\\\"\""),
+        ("ENUM('x')", "0", "\"\""),
+        ("SET('p','q')", "'p,q'", "\"p,q\""),
+        ("CHAR(5) CHARACTER SET latin1", "'é\"\\\\'", "\"é\\\"\\\\\""),
+        ("LONGTEXT CHARACTER SET utf8mb4", "CONCAT('😀', CHAR(0), CHAR(10), ' ')", "\"😀\\u0000\\n \""),
+        ("BLOB", "x'00ff0a'", "\"AP8K\""),
+        ("BINARY(3)", "'a'", "\"YQAA\""),
+        ("JSON", "'{\"x\": [1,2.0]}'", "{\"x\": [1,2.0]}"),
+        // Put there without its CHECK.
+        ("JSON", "'no,json'", "\"no,json\""),
+        ("UUID", "'00112233-4455-4677-8899-aabbccddeeff'", "\"00112233-4455-4677-8899-aabbccddeeff\""),
+        ("INET6", "'2001:db8::1'", "\"2001:db8::1\""),
+        ("INT INVISIBLE DEFAULT 5", "DEFAULT", "5"),
+        ("INT AS (id * 2) VIRTUAL", "DEFAULT", "2"),
+        ("INT AS (id * 3) STORED", "DEFAULT", "3"),
+    ];
+    let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
+    let defined: String =
+        columns.iter().zip(&names).map(|((sql_type, ..), name)| format!(", {name} {sql_type}")).collect();
+    let values: Vec<&str> = columns.iter().map(|(_, value, _)| *value).collect();
     sql(
         &server,
-        "SET sql_mode = ''; CREATE TABLE t (id INT PRIMARY KEY, a DECIMAL(40,3), b BIGINT UNSIGNED, c DOUBLE, d FLOAT, \
-         e BIT(9), f BLOB, g DATE, h DATETIME(3), i TIMESTAMP NULL, j TIME, k YEAR, l ENUM('x','y\"'), m SET('p','q'), \
-         n TEXT CHARACTER SET latin1, o INT(5) ZEROFILL, p JSON, q BOOL, `r \"` INT); \
-         SET time_zone = '+00:00'; INSERT INTO t VALUES (1, 12345678901234567890123.450, 18446744073709551615, 1e-7, 0.1, \
-         b'100000001', x'00ff0a', '0000-00-00', '2024-02-30 12:00:00.5', '2024-01-02 03:04:05', '-12:30:00', 2024, 'y\"', \
-         'p,q', 'é\"\\\\', 42, '{\"x\": [1,2.0]}', TRUE, NULL)",
+        &format!(
+            "SET NAMES utf8mb4, sql_mode = 'ALLOW_INVALID_DATES', check_constraint_checks = 0, time_zone = '+00:00'; \
+             CREATE TABLE t (id INT PRIMARY KEY{defined}, `r \"` INT); INSERT INTO t (id, {}) VALUES (1, {}); \
+             INSERT INTO t (id, c24) VALUES (2, NULL)",
+            names.join(", "),
+            values.join(", ")
+        ),
     );
     let store = storebench_stores::open(&server.url).unwrap();
     store.prepare(&existing("t", None, None, Body::Json), Prepare::ReadOnly).unwrap();
     let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
-    let reply = driven.call(Op::Read { key: "1" }).unwrap();
-    let text = String::from_utf8(reply.as_reply().body.unwrap().to_vec()).unwrap();
-    assert_eq!(
-        text,
-        "{\"id\":1,\"a\":12345678901234567890123.450,\"b\":18446744073709551615,\"c\":0.0000001,\
-         \"d\":0.10000000149011612,\"e\":257,\"f\":\"AP8K\",\"g\":\"0000-00-00\",\"h\":\"0000-00-00 00:00:00.000\",\
-         \"i\":\"2024-01-02 03:04:05\",\"j\":\"-12:30:00\",\"k\":2024,\"l\":\"y\\\"\",\"m\":\"p,q\",\"n\":\"é\\\"\\\\\",\
-         \"o\":42,\"p\":{\"x\": [1,2.0]},\"q\":1,\"r \\\"\":null}"
-    );
+    let mut row =
+        |key| String::from_utf8(driven.call(Op::Read { key }).unwrap().as_reply().body.unwrap().to_vec()).unwrap();
+    let full: String = columns.iter().zip(&names).map(|((.., json), name)| format!("\"{name}\":{json},")).collect();
+    assert_eq!(row("1"), format!("{{\"id\":1,{full}\"r \\\"\":null}}"));
+    let computed = |name: &str| ["c25", "c26"].iter().position(|computed| *computed == name);
+    let empty = |name: &String| computed(name).map_or("null".to_owned(), |at| (2 * (2 + at)).to_string());
+    let empty: String = names.iter().map(|name| format!("\"{name}\":{},", empty(name))).collect();
+    assert_eq!(row("2"), format!("{{\"id\":2,{empty}\"r \\\"\":null}}"));
+    // A copy reads the same.
+    assert_eq!(documents(&*store), [row("1"), row("2")]);
+    // A query says what it cannot give as text.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (column, fits) in [("c7", false), ("c7 + 0", true), ("c18", false), ("TO_BASE64(c18)", true), ("c17", true)] {
+        let query = format!("SELECT {column} AS found FROM t WHERE id = 1");
+        let read: Result<bool, StoreError> =
+            runtime.block_on(async { store.rows(Rows::Query(&query)).await?.next(&mut RowPage::default()).await });
+        assert_eq!(read.is_ok(), fits, "{column}: {read:?}");
+        assert!(read.err().is_none_or(|error| error.to_string().contains("`found`")), "{column}");
+    }
 }
 
 #[test]
@@ -268,19 +327,59 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
 }
 
 #[test]
-fn a_sample_of_a_large_table_comes_from_all_over_it() {
+fn a_sample_of_a_large_table_comes_from_all_over_it_and_reads_little_of_it() {
+    let server = super::quick();
+    // Two clusters, far from each other, whose documents differ in size.
+    for (sql_type, near, far) in [
+        ("BIGINT", "seq", "9000000000000000000 + seq"),
+        ("VARBINARY(50)", "CONCAT('k', LPAD(seq, 7, '0'))", "CONCAT('user:éa', MD5(seq))"),
+        ("VARCHAR(50) COLLATE utf8mb4_general_ci", "CONCAT('Anna ', seq)", "CONCAT('straße ', MD5(seq))"),
+    ] {
+        sql(
+            &server,
+            &format!(
+                "SET NAMES utf8mb4; CREATE OR REPLACE TABLE t (id {sql_type} PRIMARY KEY, part INT, doc LONGTEXT); \
+                 INSERT INTO t SELECT {near}, seq DIV 20000, '{{}}' FROM seq_0_to_79999; \
+                 INSERT INTO t SELECT {far}, 4 + seq DIV 20000, REPEAT(' ', 200) FROM seq_0_to_39999"
+            ),
+        );
+        let store = storebench_stores::open(&server.url).unwrap();
+        store.prepare(&existing("t", None, Some("doc"), Body::Json), Prepare::ReadOnly).unwrap();
+        let read = "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME LIKE \
+             'Handler_read%'";
+        let rows_read = || sql(&server, read).parse::<f64>().unwrap();
+        let before = rows_read();
+        let keys = store.sample_keys(ALL, 1_000, 1).unwrap();
+        let rows = rows_read() - before;
+        assert!(rows < 30_000.0, "{sql_type}: {rows} rows of 120,000");
+        let list = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(",");
+        let parts = format!("SET NAMES utf8mb4; SELECT COUNT(*) FROM t WHERE id IN ({list}) GROUP BY part");
+        let parts: Vec<u32> = sql(&server, &parts).lines().map(|count| count.parse().unwrap()).collect();
+        assert!(parts.iter().sum::<u32>() > 900 && parts.len() == 6, "{sql_type}: {parts:?}");
+        assert!(parts.iter().all(|count| (90..330).contains(count)), "{sql_type}: each has a sixth of {parts:?}");
+        let order = format!("SET NAMES utf8mb4; SELECT id FROM t WHERE id IN ({list}) ORDER BY id");
+        assert!(sql(&server, &order).lines().eq(&keys), "{sql_type}: in the order of ranges");
+        assert_eq!(store.cuts(ALL, 8).unwrap().len(), 7);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn keys_whose_texts_are_no_places_in_their_order_are_refused_or_read_too() {
     let server = Server::start("mariadb");
-    sql(&server, "CREATE TABLE t (id VARBINARY(20) PRIMARY KEY, doc JSON)");
-    sql(&server, "INSERT INTO t SELECT CONCAT('k', LPAD(seq, 7, '0')), '{}' FROM seq_1_to_500000; ANALYZE TABLE t");
+    sql(
+        &server,
+        "SET sql_mode = 'ALLOW_INVALID_DATES'; CREATE TABLE t (id DATE PRIMARY KEY, doc JSON); INSERT INTO t SELECT \
+         CONCAT(1900 + seq DIV 5, '-', ELT(1 + seq % 5, '02', '04', '06', '09', '11'), '-31'), '{}' FROM seq_0_to_499; \
+         CREATE TABLE e (id ENUM('b', 'c', 'a') PRIMARY KEY, doc JSON)",
+    );
     let store = storebench_stores::open(&server.url).unwrap();
     store.prepare(&existing("t", None, Some("doc"), Body::Json), Prepare::ReadOnly).unwrap();
-    let keys = store.sample_keys(ALL, 1_000, 1).unwrap();
-    assert!(keys.len() > 500, "{}", keys.len());
-    assert!(keys.is_sorted());
-    for part in 0..5 {
-        let within = |key: &&String| key[1..].parse::<u32>().unwrap() / 100_000 == part;
-        assert!(keys.iter().filter(within).count() > 20, "{part}");
-    }
-    let cuts = store.cuts(ALL, 8).unwrap();
-    assert!(cuts.len() == 7 && cuts.is_sorted(), "{cuts:?}");
+    let keys = read(&*store, None, None);
+    assert_eq!((keys.len(), keys[0].as_str(), keys[499].as_str()), (500, "1900-02-31", "1999-11-31"));
+    assert_eq!(read(&*store, Some("1950-02-31"), Some("1950-04-31")), ["1950-02-31"]);
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    driven.call(Op::Read { key: "1950-06-31" }).unwrap();
+    let error = store.prepare(&existing("e", None, Some("doc"), Body::Json), Prepare::ReadOnly).unwrap_err();
+    assert!(error.to_string().contains("not ordered by its texts"), "{error}");
 }
