@@ -236,14 +236,15 @@ impl Store for CqlStore {
                 _ => Support::Native,
             })
         };
-        let facts = self.facts.get().unwrap_or(Facts::SHIPPED);
-        let durability = facts.durability();
+        let asked = self.facts.get();
+        let may_be = asked.clone().map_or_else(|| Facts::NOT_ASKED.to_vec(), |facts| vec![facts]);
+        let durability: Vec<_> = may_be.iter().flat_map(Facts::durability).collect();
         let shipped_durability = durability.first().map(|(level, ..)| *level).unwrap_or_default();
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             why_not: vec![(OpKind::Prefix, NO_ORDER), (OpKind::Scan, NO_ORDER)],
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
-            why_no_more: facts.not_synced,
+            why_no_more: asked.and_then(|facts| facts.not_synced),
             shipped_durability,
             consistency: CONSISTENCY.to_vec(),
             indexes: true,
