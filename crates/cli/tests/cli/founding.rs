@@ -13,7 +13,10 @@ const EVERY_STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/ex
 /// What makes a laptop preset small: seconds instead of minutes.
 const SMALL: [(&str, &[&str]); 7] = [
     ("first-look", &["scale=0.005", "phases.mixed.duration=200ms"]),
-    (EVERY_STORE, &["scale=0.005", "phases.mixed.duration=200ms", "phases.steady.duration=200ms"]),
+    (
+        EVERY_STORE,
+        &["scale=0.005", "phases.load.batch=50", "phases.mixed.duration=200ms", "phases.steady.duration=200ms"],
+    ),
     (
         "bulk-insert",
         &[
