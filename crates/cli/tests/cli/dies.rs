@@ -41,7 +41,8 @@ fn shown() -> BTreeMap<String, Shown> {
         let name = part.lines().next().unwrap().trim().to_owned();
         (name, Shown { table: block(part, "toml"), command: words })
     };
-    section.split("\n### ").skip(1).map(of).collect()
+    // A section without a table says why it has none.
+    section.split("\n### ").skip(1).filter(|part| part.contains("```toml")).map(of).collect()
 }
 
 /// A folder in which a server's user may work, with the programs that the page names.
@@ -70,7 +71,21 @@ impl Place {
                 let (root, its) = installed("redis");
                 (libraries, folders) = (its, vec![format!("{root}/usr/bin")]);
             }
-            "MariaDB" => libraries = installed("mariadb").1,
+            "MariaDB" => {
+                let (root, its) = installed("mariadb");
+                libraries = its;
+                for (name, at) in
+                    [("mariadbd", "usr/sbin/mariadbd"), ("mariadb-install-db", "usr/bin/mariadb-install-db")]
+                {
+                    program(name, mariadb(&root, at));
+                }
+            }
+            "OpenSearch" => program("opensearch", opensearch()),
+            "Cassandra" => {
+                program("cassandra", cassandra());
+                cli.write("cassandra.yaml", &CASSANDRA_YAML.replace("7000", &free_port().to_string()));
+                cli.write("logback.xml", include_str!("../../../../servers/cassandra/logback.xml"));
+            }
             "MongoDB" => program("mongod", mongod()),
             "CouchDB" => program("couchdb", couchdb()),
             _ => libraries = installed("postgres").1,
@@ -94,19 +109,11 @@ impl Place {
                 own = own.replace(&format!("\"{user}\""), "\"nobody\"");
             }
         }
-        own = own.replace("/opt/couchdb/bin", &self.cli.path("bin").display().to_string());
+        let bin = self.cli.path("bin").display().to_string();
+        own = own.replace("/opt/couchdb/bin", &bin).replace("/usr/share/opensearch/bin", &bin);
+        own = own.replace("/etc/cassandra/", &self.cli.path("").display().to_string());
         if own.contains("/usr/lib/postgresql") {
             own = own.replace("/usr/lib/postgresql", &format!("{}/usr/lib/postgresql", installed("postgres").0));
-        }
-        if own.contains("/usr/sbin/mariadbd") {
-            let root = installed("mariadb").0;
-            // An unpacked server must be told where its files are.
-            let its = format!("--basedir={root}/usr --lc-messages-dir={root}/usr/share/mysql");
-            let its = format!("--no-defaults {its} --character-sets-dir={root}/usr/share/mysql/charsets");
-            for program in ["/usr/bin/mariadb-install-db", "/usr/sbin/mariadbd"] {
-                own = own.replace(program, &format!("{root}{program}"));
-            }
-            own = own.replace("--no-defaults", &its);
         }
         (own, ports)
     }
@@ -119,6 +126,88 @@ impl Place {
         }
         self.cli.run_command(&mut command)
     }
+}
+
+/// A program of MariaDB, which is unpacked elsewhere than Debian's package puts it.
+fn mariadb(root: &str, program: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+[ "$1" = --no-defaults ] || {{ echo "unknown $1"; exit 2; }}
+shift
+exec {root}/{program} --no-defaults --basedir={root}/usr --lc-messages-dir={root}/usr/share/mysql \
+  --plugin-dir={root}/usr/lib/mysql/plugin --character-sets-dir={root}/usr/share/mysql/charsets "$@"
+"#
+    )
+}
+
+/// OpenSearch without the plugins and scripts of its package.
+fn opensearch() -> String {
+    let root = installed("opensearch").0;
+    format!(
+        r#"#!/bin/bash
+settings=()
+while [ $# -gt 0 ]; do
+  [ "$1" = -E ] || {{ echo "unknown $1"; exit 2; }}
+  case $2 in
+    http.port=*) port=${{2#*=}} ;; path.data=*) data=${{2#*=}}; settings+=("$2") ;;
+    plugins.security.disabled=true) ;; *) settings+=("$2") ;;
+  esac
+  shift 2
+done
+exec java -Xms512m -Xmx512m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp '{root}/classes:{root}/jars/*' OneNode \
+  "$port" "$data" "${{settings[@]}}"
+"#
+    )
+}
+
+/// The lines of the package's file that the page changes, and those without which Cassandra does not start.
+const CASSANDRA_YAML: &str = "cluster_name: 'Test Cluster'
+num_tokens: 16
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+data_file_directories:
+    - /var/lib/cassandra/data
+commitlog_directory: /var/lib/cassandra/commitlog
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+commitlog_segment_size: 32MiB
+saved_caches_directory: /var/lib/cassandra/saved_caches
+hints_directory: /var/lib/cassandra/hints
+seed_provider:
+    - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+      parameters:
+          - seeds: \"127.0.0.1:7000\"
+listen_address: localhost
+rpc_address: localhost
+storage_port: 7000
+native_transport_port: 9042
+endpoint_snitch: SimpleSnitch
+";
+
+/// Cassandra with the flags that `servers/start` gives Java.
+fn cassandra() -> String {
+    let root = installed("cassandra").0;
+    let flags = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n\
+        from lib.cassandra import EXPORTED, OPENED, install\n\
+        print(*(f'--add-exports={name}=ALL-UNNAMED' for name in EXPORTED))\n\
+        print(*(f'--add-opens={name}=ALL-UNNAMED' for name in OPENED))\n\
+        print(f'-javaagent:{next((install() / \"jars\").glob(\"jamm-*.jar\"))}')";
+    let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../servers");
+    let told = std::process::Command::new("python3").args(["-c", flags, servers]).output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let flags = String::from_utf8(told.stdout).unwrap().replace('\n', " ");
+    format!(
+        r#"#!/bin/sh
+[ "$1" = -f ] || {{ echo "unknown $1"; exit 2; }}
+shift
+here=${{0%/bin/cassandra}}
+export LC_ALL=C.UTF-8
+exec java -Xms256m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k {flags} \
+  -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
+  -Dlogback.configurationFile="$here/logback.xml" -Dcassandra.skip_wait_for_gossip_to_settle=0 \
+  -Dcassandra.ring_delay_ms=0 -Dcassandra-foreground=yes "$@" -cp '{root}/jars/*' \
+  org.apache.cassandra.service.CassandraDaemon
+"#
+    )
 }
 
 /// The stand-in at the place of `mongod`, with its flags.
@@ -243,13 +332,13 @@ fn postgres_that_dies_as_the_page_shows_keeps_everything() {
 }
 
 #[test]
-fn a_mariadb_that_dies_as_the_page_shows_keeps_everything() {
-    without_root("MariaDB", &[]);
+fn redis_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("Redis", &[]);
 }
 
 #[test]
-fn redis_that_dies_as_the_page_shows_keeps_everything() {
-    without_root("Redis", &[]);
+fn mariadb_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("MariaDB", &[]);
 }
 
 #[test]
@@ -295,7 +384,10 @@ faults = [{ at = "500ms", do = "kill", server = "standby" }, { at = "1s", do = "
 
 #[test]
 fn the_page_shows_no_other_server() {
-    assert_eq!(shown().into_keys().collect::<Vec<_>>(), ["CouchDB", "MongoDB", "PostgreSQL", "Redis"]);
+    assert_eq!(
+        shown().into_keys().collect::<Vec<_>>(),
+        ["Cassandra", "CouchDB", "MariaDB", "MongoDB", "OpenSearch", "PostgreSQL", "Redis"]
+    );
 }
 
 /// The whole laptop preset, with power cuts and a full disk.
@@ -307,7 +399,7 @@ fn whole(name: &str, more: &[&str]) {
     }
     let result = run(name, "laptop", more);
     happened(&result, &["kill", "restart", "pause", "power-cut", "power-cut", "disk-full", "restart"]);
-    if more.is_empty() {
+    if name != "CouchDB" {
         kept(&result);
     }
     let told = |phase: &Value| {
@@ -325,14 +417,28 @@ fn soak_postgres_dies_in_every_way_of_the_page() {
 
 #[test]
 #[ignore = "soak: the whole laptop preset"]
-fn soak_a_mariadb_dies_in_every_way_of_the_page() {
+fn soak_redis_dies_in_every_way_of_the_page() {
+    whole("Redis", &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop preset"]
+fn soak_mariadb_dies_in_every_way_of_the_page() {
     whole("MariaDB", &[]);
 }
 
 #[test]
 #[ignore = "soak: the whole laptop preset"]
-fn soak_redis_dies_in_every_way_of_the_page() {
-    whole("Redis", &[]);
+fn soak_opensearch_dies_in_every_way_of_the_page() {
+    // It takes long to start, as the page says.
+    whole("OpenSearch", &["--set", "phases.out-of-power.duration=60s"]);
+}
+
+/// After some power cuts Cassandra does not start, as the page says.
+#[test]
+#[ignore = "soak: Cassandra starts five times"]
+fn soak_cassandra_that_dies_as_the_page_shows_keeps_everything() {
+    without_root("Cassandra", &[]);
 }
 
 #[test]

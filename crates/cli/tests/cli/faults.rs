@@ -147,6 +147,13 @@ fn postgres_keeps_what_it_acknowledged() {
 }
 
 #[test]
+fn mariadb_keeps_what_it_acknowledged() {
+    let server = Server::start("mariadb");
+    let (cli, done) = killed(&server.url, "fsync", &format!("[servers.mysql]\n{}", server.commands()), 5);
+    nothing_lost(&cli, &done);
+}
+
+#[test]
 fn ravendb_keeps_what_it_acknowledged() {
     let server = Server::start("ravendb");
     let table = format!("[servers.ravendb]\n{}", server.commands());

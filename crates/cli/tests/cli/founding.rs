@@ -1,4 +1,5 @@
-//! The founding studies on the servers of the tests: as they stand, or with the flags that a refusal names.
+//! The founding studies, and the one for every store, on the servers of the tests: as they stand, or with the flags that
+//! a refusal names.
 
 use std::time::Instant;
 
@@ -7,14 +8,20 @@ use storebench_fakes::couchbase::{Fake, FakeOptions};
 use crate::common::{Cli, Done};
 use crate::server::Server;
 
+const EVERY_STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/examples/every-store.toml");
+
 /// What makes a laptop preset small: seconds instead of minutes.
-const SMALL: [(&str, &[&str]); 6] = [
+const SMALL: [(&str, &[&str]); 7] = [
     ("first-look", &["scale=0.005", "phases.mixed.duration=200ms"]),
+    (
+        EVERY_STORE,
+        &["scale=0.005", "phases.load.batch=50", "phases.mixed.duration=200ms", "phases.steady.duration=200ms"],
+    ),
     (
         "bulk-insert",
         &[
             "scale=0.005",
-            "collections.inserted.count=20_000",
+            "collections.inserted.count=5_000",
             "phases.read.operations=100",
             "phases.query.operations=20",
             "phases.insert.settle=0s",
@@ -132,7 +139,7 @@ fn all_run(url: &str, flags: &[(&str, &str)]) {
         }
         let cli = Cli::in_memory();
         let mut more = vec!["--set", "repeats=1"];
-        if study != "first-look" {
+        if study != "first-look" && study != EVERY_STORE {
             more.extend(["--preset", "laptop"]);
         }
         for setting in settings {
@@ -172,7 +179,7 @@ fn the_founding_studies_run_on_mongodb() {
 #[test]
 fn the_founding_studies_run_on_ferretdb() {
     // With as many operations at once as the others send, it stands still.
-    let others = ["first-look", "million-writes", "reading-list"].map(|study| (study, NOT_HERE));
+    let others = ["first-look", EVERY_STORE, "million-writes", "reading-list"].map(|study| (study, NOT_HERE));
     all_run(&Server::start("ferretdb").url, &others);
 }
 
@@ -190,6 +197,38 @@ fn the_founding_studies_run_on_redis() {
 }
 
 #[test]
+fn the_founding_studies_run_on_mariadb() {
+    all_run(&Server::start("mariadb").url, &[]);
+}
+
+#[test]
+fn the_founding_studies_run_on_opensearch() {
+    all_run(&Server::start("opensearch").url, &[]);
+}
+
+/// The flags that a store needs that syncs no write before it acknowledges it, and that has no order of keys.
+const NOT_SYNCED_NOR_ORDERED: [(&str, &str); 6] = [
+    ("first-look", "--durability none"),
+    ("bulk-insert", "--durability none"),
+    ("parallel-transfer", "--durability none"),
+    ("million-writes", "--durability none"),
+    ("one-setting", "--durability none"),
+    ("reading-list", "--skip-unsupported --durability none"),
+];
+
+#[test]
+fn the_founding_studies_run_on_cassandra() {
+    // As shipped, it acknowledges writes before it syncs its log.
+    all_run(&Server::start("cassandra").url, &NOT_SYNCED_NOR_ORDERED);
+}
+
+#[test]
+fn the_founding_studies_run_on_dynamodb() {
+    // What the server of the tests promises is not known.
+    all_run(&Server::start("dynalite").url, &NOT_SYNCED_NOR_ORDERED);
+}
+
+#[test]
 fn the_founding_studies_run_on_a_store_without_disk_or_lists() {
     let both = "--skip-unsupported --durability none";
     let none = "--durability none";
@@ -204,6 +243,17 @@ fn the_founding_studies_run_on_a_store_without_disk_or_lists() {
             ("reading-list", both),
         ],
     );
+}
+
+/// A plan asks no server, so it takes the settings of one at their strongest.
+#[test]
+fn a_plan_refuses_no_guarantee_that_a_server_may_give() {
+    for url in ["postgres://h/d", "mysql://h/d", "redis://h", "opensearch://h", "cassandra://h", "couchdb://h"] {
+        Cli::in_memory().run(&format!("plan bulk-insert --store {url} --skip-unsupported")).code(0);
+    }
+    for url in ["postgres://h/d", "redis://h", "cassandra://h"] {
+        Cli::in_memory().run(&format!("plan million-writes --store {url}")).code(0);
+    }
 }
 
 #[test]
@@ -278,4 +328,29 @@ fn soak_on_mongodb() {
 fn soak_on_couchdb() {
     // Readers at 250/s leave the server of the tests without an answer for more than a minute, into the next trial.
     all_run_whole(&Server::start("pouchdb-server").url, &["reading-list"]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_on_mariadb() {
+    all_run_whole(&Server::start("mariadb").url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_on_opensearch() {
+    all_run_whole(&Server::start("opensearch").url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_on_cassandra() {
+    let server = Server::start_with("cassandra", &["--option", "commitlog_sync: batch"]);
+    all_run_whole(&server.url, &[]);
+}
+
+#[test]
+#[ignore = "soak: the whole laptop presets"]
+fn soak_on_dynamodb() {
+    all_run_whole(&Server::start("dynalite").url, &[]);
 }

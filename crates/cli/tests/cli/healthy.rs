@@ -5,7 +5,8 @@
 //!
 //! Every run of the tests includes a few seconds of it, and `make soak` includes minutes. `STOREBENCH_SOAK_SECONDS`
 //! sets the time for each store and seed (120), `STOREBENCH_SOAK_SEEDS` the number of seeds (5), and
-//! `STOREBENCH_SOAK_STORES` the stores, out of `redis,postgres,ravendb,couchdb,mongodb`.
+//! `STOREBENCH_SOAK_STORES` the stores, out of
+//! `redis,postgres,ravendb,couchdb,mongodb,mariadb,opensearch,cassandra,dynamodb`.
 
 use crate::common::Cli;
 use crate::server::Server;
@@ -78,12 +79,18 @@ fn server(name: &str) -> Server {
     match name {
         "redis" => Server::start_with("redis", &["--option", "appendonly yes", "--option", "appendfsync always"]),
         "postgres" => Server::start("postgres"),
+        "mariadb" => Server::start("mariadb"),
         "ravendb" => Server::start("ravendb"),
+        "opensearch" => Server::start("opensearch"),
+        "cassandra" => Server::start_with("cassandra", &["--option", "commitlog_sync: batch"]),
+        "dynamodb" => Server::start("dynalite"),
         "couchdb" => Server::start("pouchdb-server"),
         "mongodb" => Server::start("nx-27017"),
         other => panic!("unknown store `{other}`"),
     }
 }
+
+const ALL: &str = "redis,postgres,ravendb,couchdb,mongodb,mariadb,opensearch,cassandra,dynamodb";
 
 fn on_server(name: &str, seconds: u64, seed: u64, killed: bool) {
     let server = server(name);
@@ -107,6 +114,11 @@ fn postgres_is_not_accused_with_many_in_flight_on_few_keys() {
 }
 
 #[test]
+fn mariadb_is_not_accused_with_many_in_flight_on_few_keys() {
+    on_server("mariadb", 3, 1, true);
+}
+
+#[test]
 #[ignore = "soak: two minutes and five seeds of each server"]
 fn soak_healthy_stores_are_not_accused() {
     let number = |name: &str, default: u64| {
@@ -115,7 +127,7 @@ fn soak_healthy_stores_are_not_accused() {
     };
     let (seconds, seeds) = (number("STOREBENCH_SOAK_SECONDS", 120), number("STOREBENCH_SOAK_SEEDS", 5));
     let stores = std::env::var("STOREBENCH_SOAK_STORES");
-    let stores = stores.as_deref().unwrap_or("redis,postgres,ravendb,couchdb,mongodb");
+    let stores = stores.as_deref().unwrap_or(ALL);
     for name in stores.split(',') {
         // Two of five seeds have kills.
         (1..=seeds).for_each(|seed| on_server(name, seconds, seed, seed % 5 == 2 || seed % 5 == 4));

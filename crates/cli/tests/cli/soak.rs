@@ -105,6 +105,27 @@ fn soak_ten_kills_of_ravendb() {
     ten_kills(&server.url, 8, &format!("[servers.ravendb]\n{}", server.commands()), 41);
 }
 
+#[test]
+#[ignore = "soak: ten kills of MariaDB"]
+fn soak_ten_kills_of_mariadb() {
+    let server = Server::start("mariadb");
+    ten_kills(&server.url, 4, &format!("[servers.mysql]\n{}", server.commands()), 71);
+}
+
+#[test]
+#[ignore = "soak: ten kills of OpenSearch"]
+fn soak_ten_kills_of_opensearch() {
+    let server = Server::start("opensearch");
+    ten_kills(&server.url, 30, &format!("[servers.opensearch]\n{}", server.commands()), 81);
+}
+
+#[test]
+#[ignore = "soak: ten kills of Cassandra"]
+fn soak_ten_kills_of_cassandra() {
+    let server = Server::start_with("cassandra", &["--option", "commitlog_sync: batch"]);
+    ten_kills(&server.url, 30, &format!("[servers.cassandra]\n{}", server.commands()), 91);
+}
+
 const ANYTHING: &str = r#"[
     { do = "kill" }, { do = "kill", for = "1s" }, { do = "restart" }, { do = "pause", for = "3s" }, { do = "reset" },
     { do = "link", stall = true, for = "2s" }, { do = "link", latency = "30ms", jitter = "5ms", for = "3s" },

@@ -134,6 +134,35 @@ const RAVENDB: Expected = Expected {
     changed: &[],
 };
 
+const MARIADB: Expected = Expected { rejected: &[("key of 70000", "3,072 bytes")], differs: &[], changed: &[] };
+
+const CASSANDRA: Expected =
+    Expected { rejected: &[("key of 70000", "longer than maximum of 65535")], differs: &[], changed: &[] };
+
+const OPENSEARCH: Expected = Expected {
+    rejected: &[
+        ("repeated", "two members `n`"),
+        ("empty name", "field name cannot be an empty string"),
+        ("deep 120", "exceeded the allowed limit of [20]"),
+        ("deep 600", "exceeded the allowed limit of [20]"),
+        ("deep 5000", "exceeded the allowed limit of [20]"),
+        ("key of 3000", "1 to 512 bytes"),
+        ("key of 70000", "1 to 512 bytes"),
+    ],
+    differs: &[],
+    changed: &[],
+};
+
+const DYNAMODB: Expected = Expected {
+    rejected: &[
+        ("large", "maximum allowed size"),
+        ("key of 3000", "1 to 2048 bytes"),
+        ("key of 70000", "1 to 2048 bytes"),
+    ],
+    differs: &[],
+    changed: &[],
+};
+
 const COUCHBASE: Expected =
     Expected { rejected: &[("key of 500", ""), ("key of 3000", ""), ("key of 70000", "")], differs: &[], changed: &[] };
 
@@ -236,6 +265,84 @@ fn into_ravendb() {
 fn into_couchbase_s_fake() {
     let fake = Fake::start(FakeOptions::default()).unwrap();
     copy_all(&fake.url(), &COUCHBASE);
+}
+
+/// All rows, and then the smaller ones again under other keys, as lines by key. The rows that nothing can read are left
+/// out.
+fn many(count: usize) -> BTreeMap<String, String> {
+    let mut rows = rows();
+    rows.truncate(rows.len() - UNREADABLE.len());
+    let small: Vec<_> = rows.iter().filter(|(key, members)| key.len() + members.len() < 6_000).cloned().collect();
+    let again = small.iter().cycle().enumerate().map(|(n, (key, members))| {
+        let key = key.strip_suffix('"').unwrap();
+        (format!("{key} {n:04}\""), members.clone())
+    });
+    let more = count - rows.len();
+    let all = rows.clone().into_iter().chain(again.take(more));
+    all.map(|(key, members)| (serde_json::from_str(&key).unwrap(), format!("{{\"_id\":{key},{members}}}"))).collect()
+}
+
+/// From each store to the next, and all the way back. What a store refuses does not go on, and all else stays the same.
+#[test]
+fn through_five_stores_and_back() {
+    let servers = ["mariadb", "cassandra", "opensearch", "dynalite", "postgres"].map(Server::start);
+    let expected = [MARIADB, CASSANDRA, OPENSEARCH, DYNAMODB, POSTGRES];
+    for (server, expected) in servers.iter().zip(&expected).take(4) {
+        copy_all(&server.url, expected);
+    }
+    let cli = Cli::new();
+    let mut left = many(2_000);
+    cli.write("there.jsonl", &left.values().map(|line| format!("{line}\n")).collect::<String>());
+    let copy = |from: &str, to: &str, collection: &str| {
+        let of: &[&str] = if from.ends_with(".jsonl") { &[] } else { &["--from-collection", collection] };
+        let to_collection: &[&str] =
+            if to.ends_with(".jsonl") { &["--force"] } else { &["--to-collection", collection] };
+        let args = [&["copy", from, to, "--verify", "--json"], of, to_collection].concat();
+        cli.run_args(&args)
+    };
+    let lines = |from: &str, collection: &str| {
+        copy(from, "out.jsonl", collection).code(0);
+        let mut lines: Vec<_> =
+            std::fs::read_to_string(cli.path("out.jsonl")).unwrap().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let mut from = "there.jsonl";
+    for (server, Expected { rejected, changed, .. }) in servers.iter().zip(&expected) {
+        let refusal = |key: &str| rejected.iter().find(|(beginning, _)| key.starts_with(beginning));
+        let before = left.len();
+        left.retain(|key, _| refusal(key).is_none());
+        let done = copy(from, &server.url, "there");
+        let report = report(&done);
+        let told = rejects(&cli, &report);
+        let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+        for reject in &told {
+            let (key, why) = (reject["key"].as_str().unwrap(), reject["why"].as_str().unwrap());
+            let (beginning, part) = refusal(key).unwrap_or_else(|| panic!("{}: {key}: {why}", server.url));
+            assert!(why.contains(part), "{key}: {why}");
+            *counted.entry(beginning).or_default() += 1;
+        }
+        println!("{from} → {}: {} written, refused: {counted:?}", server.url, left.len());
+        assert_eq!((told.len(), count(&report, "written")), (before - left.len(), left.len() as u64), "{report}");
+        assert_eq!((done.code, &report["verified"]["equal"]), (i32::from(!told.is_empty()), &true.into()), "{report}");
+        assert_eq!(report["verified"]["changed"].as_array().unwrap().len(), changed.len(), "{report}");
+        if changed.is_empty() {
+            let mut sent: Vec<_> = left.values().cloned().collect();
+            sent.sort_unstable();
+            assert!(lines(&server.url, "there") == sent, "{} changed a document", server.url);
+        }
+        from = &server.url;
+    }
+    let sent = lines(from, "there");
+    let mut collection = "there";
+    for server in servers.iter().rev().skip(1) {
+        let args = ["copy", from, &server.url, "--from-collection", collection, "--to-collection", "back", "--verify"];
+        let done = cli.run_args(&[&args[..], &["--json"]].concat()).code(0);
+        let verified = &report(&done)["verified"];
+        assert_eq!((&verified["equal"], &verified["changed"]), (&true.into(), &Value::Array(Vec::new())), "{verified}");
+        assert!(lines(&server.url, "back") == sent, "{} changed a document", server.url);
+        (from, collection) = (&server.url, "back");
+    }
 }
 
 #[test]

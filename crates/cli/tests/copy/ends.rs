@@ -34,34 +34,37 @@ impl Moments {
     }
 }
 
+/// Kills a copy at random moments up to so many microseconds after some of its parts are done, and resumes it. If it ends
+/// before it is killed, begins another.
+fn killed_often(cli: &Cli, common: &[&str], seed: u64, below_us: u64, kills: usize) {
+    let (mut moments, mut landed, mut begun) = (Moments(seed), 0, 0);
+    while landed < kills {
+        begun += 1;
+        assert!(begun <= 4 * kills, "only {landed} kills came before the end");
+        let mut args = common.to_vec();
+        if log_lines(cli) > 0 {
+            args.push("--resume");
+        } else if cli.path("out.jsonl").exists() {
+            std::fs::remove_file(cli.path("out.jsonl")).unwrap();
+        }
+        let copy = begin(cli, &args);
+        let parts = log_lines(cli).saturating_sub(1) + moments.next(2) as usize;
+        kill_after(cli, copy, parts, Duration::from_micros(moments.next(below_us)));
+        landed += usize::from(log_lines(cli) > 0);
+    }
+    println!("{common:?}: {landed} of {begun} copies were killed, seed {seed}");
+}
+
 /// Kills a copy into a store at random moments, resumes it each time, and checks the store.
 fn killed_into(url: &str, documents: usize, seed: u64, kills: usize) {
     let cli = Cli::new();
     cli.write("books.jsonl", &self::documents(documents));
-    let mut moments = Moments(seed);
-    let mut landed = 0;
-    for kill in 0..kills {
-        let mut args = vec!["copy", "books.jsonl", url, "--verify", "-p", "2"];
-        args.extend((kill > 0).then_some("--resume"));
-        let copy = begin(&cli, &args);
-        let more = moments.next(2) as usize;
-        let parts = log_lines(&cli).saturating_sub(1) + more;
-        kill_after(&cli, copy, parts, Duration::from_micros(moments.next(60_000)));
-        if log_lines(&cli) == 0 {
-            break;
-        }
-        landed += 1;
-    }
-    println!("{url}: {landed} kills landed of {kills}, seed {seed}");
-    assert!(landed > 0, "no kill came before the end");
-    let args = ["copy", "books.jsonl", url, "--verify", "--resume", "-p", "2", "--json"];
-    if log_lines(&cli) > 0 {
-        let done = cli.run_args(&args);
-        assert_eq!(done.code, 0, "{done:?}");
-        let report = report(&done);
-        assert_eq!((count(&report, "written"), count(&report, "rejected")), (documents as u64, 0));
-        assert_eq!(report["verified"]["equal"], true);
-    }
+    killed_often(&cli, &["copy", "books.jsonl", url, "--verify", "-p", "2"], seed, 60_000, kills);
+    let done = cli.run_args(&["copy", "books.jsonl", url, "--verify", "--resume", "-p", "2", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let report = report(&done);
+    assert_eq!((count(&report, "written"), count(&report, "rejected")), (documents as u64, 0));
+    assert_eq!(report["verified"]["equal"], true);
     // Read in another way than --verify does.
     let done = cli.run_args(&["copy", url, "all.jsonl", "--from-collection", "books", "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -74,29 +77,11 @@ fn killed_out_of(url: &str, documents: usize, seed: u64, kills: usize) {
     cli.write("books.jsonl", &self::documents(documents));
     let done = cli.run_args(&["copy", "books.jsonl", url, "--json"]);
     assert_eq!(done.code, 0, "{done:?}");
-    let mut moments = Moments(seed);
-    let mut landed = 0;
     let common = ["copy", url, "out.jsonl", "--from-collection", "books", "--verify", "-p", "2"];
-    for kill in 0..kills {
-        let mut args = common.to_vec();
-        args.extend((kill > 0).then_some("--resume"));
-        let copy = begin(&cli, &args);
-        let parts = log_lines(&cli).saturating_sub(1) + moments.next(2) as usize;
-        kill_after(&cli, copy, parts, Duration::from_micros(moments.next(40_000)));
-        if log_lines(&cli) == 0 {
-            break;
-        }
-        landed += 1;
-    }
-    println!("{url}: {landed} kills landed of {kills}, seed {seed}");
-    assert!(landed > 0, "no kill came before the end");
-    if log_lines(&cli) > 0 {
-        let mut args = common.to_vec();
-        args.extend(["--resume", "--json"]);
-        let done = cli.run_args(&args);
-        assert_eq!(done.code, 0, "{done:?}");
-        assert_eq!(report(&done)["verified"]["equal"], true);
-    }
+    killed_often(&cli, &common, seed, 40_000, kills);
+    let done = cli.run_args(&[&common[..], &["--resume", "--json"]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(report(&done)["verified"]["equal"], true);
     assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
     let left: Vec<_> = std::fs::read_dir(cli.folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "books.jsonl, out.jsonl and storebench-runs: {left:?}");
@@ -124,6 +109,57 @@ fn a_copy_into_ravendb_that_is_killed_goes_on() {
 fn a_copy_into_couchdb_that_is_killed_goes_on() {
     let server = Server::start("pouchdb-server");
     killed_into(&server.url, 6_000, 44, 1);
+}
+
+/// Kills copies into a store, and then copies out of it.
+fn killed_both_ways(name: &'static str, documents: usize, seed: u64, kills: usize) {
+    let server = Server::start(name);
+    killed_into(&server.url, documents, seed, kills);
+    killed_out_of(&server.url, documents, seed + 1, kills);
+}
+
+#[test]
+fn copies_into_and_out_of_mariadb_that_are_killed_go_on() {
+    killed_both_ways("mariadb", 20_000, 45, 2);
+}
+
+#[test]
+fn copies_into_and_out_of_opensearch_that_are_killed_go_on() {
+    killed_both_ways("opensearch", 8_000, 47, 2);
+}
+
+#[test]
+fn copies_into_and_out_of_cassandra_that_are_killed_go_on() {
+    killed_both_ways("cassandra", 8_000, 49, 2);
+}
+
+#[test]
+fn copies_into_and_out_of_dynamodb_that_are_killed_go_on() {
+    killed_both_ways("dynalite", 4_000, 55, 2);
+}
+
+#[test]
+#[ignore = "soak: ten kills each way of 200,000 documents"]
+fn soak_ten_kills_into_and_out_of_mariadb() {
+    killed_both_ways("mariadb", 200_000, 61, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills each way of 100,000 documents"]
+fn soak_ten_kills_into_and_out_of_opensearch() {
+    killed_both_ways("opensearch", 100_000, 63, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills each way of 60,000 documents"]
+fn soak_ten_kills_into_and_out_of_cassandra() {
+    killed_both_ways("cassandra", 60_000, 65, 10);
+}
+
+#[test]
+#[ignore = "soak: ten kills each way of 20,000 documents"]
+fn soak_ten_kills_into_and_out_of_dynamodb() {
+    killed_both_ways("dynalite", 20_000, 67, 10);
 }
 
 #[test]

@@ -47,18 +47,38 @@ fn written_whole((code, report, err): (i32, Value, String)) -> Value {
     report
 }
 
-#[test]
-fn a_copy_outlives_a_postgres_that_is_killed_and_comes_back() {
+/// Kills the server while a copy writes into it, and again while a copy reads from it.
+fn outlives_both_ways(server: &Server) {
     let cli = Cli::new();
     cli.write("books.jsonl", &documents(DOCUMENTS));
-    let server = Server::start("postgres");
-    let report = written_whole(outlives(&cli, &server, &["copy", "books.jsonl", &server.url]));
-    println!("into postgres: {} retries", count(&report, "retries"));
+    let report = written_whole(outlives(&cli, server, &["copy", "books.jsonl", &server.url]));
+    println!("into {}: {} retries", server.url, count(&report, "retries"));
     assert!(count(&report, "retries") > 0, "the copy never missed the server: {report}");
-    // Out of the server, which is killed again meanwhile.
     let out = ["copy", &server.url, "out.jsonl", "--from-collection", "books"];
-    written_whole(outlives(&cli, &server, &out));
+    written_whole(outlives(&cli, server, &out));
     assert_eq!(by_key(&cli.path("out.jsonl")), by_key(&cli.path("books.jsonl")));
+}
+
+#[test]
+fn a_copy_outlives_a_postgres_that_is_killed_and_comes_back() {
+    outlives_both_ways(&Server::start("postgres"));
+}
+
+#[test]
+fn a_copy_outlives_a_mariadb_that_is_killed_and_comes_back() {
+    outlives_both_ways(&Server::start("mariadb"));
+}
+
+#[test]
+#[ignore = "soak: OpenSearch starts three times"]
+fn soak_a_copy_outlives_an_opensearch_that_is_killed_and_comes_back() {
+    outlives_both_ways(&Server::start("opensearch"));
+}
+
+#[test]
+#[ignore = "soak: Cassandra starts three times"]
+fn soak_a_copy_outlives_a_cassandra_that_is_killed_and_comes_back() {
+    outlives_both_ways(&Server::start_with("cassandra", &["--option", "commitlog_sync: batch"]));
 }
 
 #[test]

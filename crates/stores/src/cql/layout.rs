@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::errors::is_gone;
 use super::link::{Link, literal};
-use super::settings::{NAMES, Settings, is_name, quoted, replication_cql};
+use super::settings::{Settings, is_name, quoted, replication_cql, table_name};
 use super::table::{column_of, fields};
 use crate::marker::{marker, read_marker};
 use crate::net;
@@ -33,6 +33,11 @@ const KINDS: [(&str, &str); 5] = [
     ("functions", "function_name"),
     ("aggregates", "aggregate_name"),
 ];
+
+/// Whether a marker names the collection of this table.
+pub(super) fn is_marked(found: &Holdings, table: &str) -> bool {
+    found.marked.iter().any(|marked| table_name(&marked.name) == table)
+}
 
 /// A keyspace, and what the last look found in it.
 pub(super) struct Keyspace<'s> {
@@ -53,12 +58,12 @@ impl<'s> Keyspace<'s> {
         Self { link, settings, sai, tables: None, marker: None, created: false }
     }
 
-    fn has(&self, table: &str) -> bool {
-        self.tables.as_ref().is_some_and(|all| all.contains(table))
+    fn has(&self, collection: &str) -> bool {
+        self.tables.as_ref().is_some_and(|all| all.contains(&*table_name(collection)))
     }
 
-    fn place(&self, table: &str) -> String {
-        format!("{}.{}", quoted(&self.settings.keyspace), quoted(table))
+    fn place(&self, collection: &str) -> String {
+        format!("{}.{}", quoted(&self.settings.keyspace), quoted(&table_name(collection)))
     }
 
     /// Runs a statement that changes the schema. Returns false if something that it needs is gone, or if what it would
@@ -123,7 +128,7 @@ impl<'s> Keyspace<'s> {
         let column = |field: &str| format!("{} text", quoted(&column_of(field)));
         let mut there = wanted.iter().map(|field| (*field).clone()).collect();
         if self.has(name) {
-            there = fields(self.link, &self.settings.keyspace, name).await?;
+            there = fields(self.link, &self.settings.keyspace, &table_name(name)).await?;
         } else {
             let body = if planned.layout.body == Body::Bytes { "blob" } else { "text" };
             let columns: String = wanted.iter().map(|field| format!(", {}", column(field))).collect();
@@ -181,11 +186,12 @@ impl Site for Keyspace<'_> {
     }
 
     fn check(&self, layout: &Layout) -> Result<(), StoreError> {
-        match layout.collections.iter().find(|collection| !is_name(&collection.name)) {
+        match layout.collections.iter().find(|collection| !is_name(&table_name(&collection.name))) {
             None => Ok(()),
-            Some(collection) => {
-                Err(StoreError::NotSupported(format!("invalid collection name `{}`; {NAMES}", collection.name)))
-            }
+            Some(collection) => Err(StoreError::NotSupported(format!(
+                "invalid collection name `{}`; begin it with a letter or a digit",
+                collection.name
+            ))),
         }
     }
 
@@ -202,7 +208,7 @@ impl Site for Keyspace<'_> {
         let mut found = self.marked().unwrap_or_default();
         let marker = found.clone();
         let is_ours = |kind: &str, name: &str| {
-            kind == "tables" && (marker.marked_as(name).is_some() || (name == MARKERS && marker.made.is_some()))
+            kind == "tables" && (is_marked(&marker, name) || (name == MARKERS && marker.made.is_some()))
         };
         let theirs: Vec<String> =
             within().filter(|(_, kind, name)| !is_ours(kind, name)).map(|(.., name)| name.clone()).collect();

@@ -30,6 +30,7 @@ mod settings;
 mod table;
 mod values;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,11 +43,11 @@ use storebench_engine::store::{
 
 use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
-use layout::Keyspace;
+use layout::{Keyspace, is_marked};
 use link::Link;
 use server::{CONSISTENCY, Facts};
 pub(crate) use session::CqlSession;
-use settings::Settings;
+use settings::{Settings, table_name};
 use table::Table;
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -140,11 +141,12 @@ impl CqlStore {
 
     /// The keyspace and the name of a table. One of another program is `keyspace.table`, or `table` in the keyspace of
     /// the URL.
-    fn place<'a>(&'a self, collection: &'a CollectionLayout) -> (&'a str, &'a str) {
-        match &collection.existing {
-            None => (&self.settings.keyspace, &collection.name),
-            Some(existing) => existing.name.split_once('.').unwrap_or((&self.settings.keyspace, &existing.name)),
-        }
+    fn place<'a>(&'a self, collection: &'a CollectionLayout) -> (&'a str, Cow<'a, str>) {
+        let Some(existing) = &collection.existing else {
+            return (&self.settings.keyspace, table_name(&collection.name));
+        };
+        let (keyspace, name) = existing.name.split_once('.').unwrap_or((&self.settings.keyspace, &existing.name));
+        (keyspace, name.into())
     }
 
     async fn prepare_now(&self, link: &Link, layout: &Layout, how: Prepare) -> Result<Vec<Table>, StoreError> {
@@ -155,9 +157,9 @@ impl CqlStore {
             found.check_made(&keyspace, layout)?;
             let existing = layout.collections.iter().filter(|collection| collection.existing.is_some());
             let mut places = existing.map(|collection| self.place(collection));
-            let ours = |(of, name): &(&str, &str)| *of == self.settings.keyspace && found.marked_as(name).is_some();
+            let ours = |(of, name): &(&str, Cow<'_, str>)| *of == self.settings.keyspace && is_marked(&found, name);
             if let Some((_, name)) = places.find(|place| how == Prepare::WriteExisting && ours(place)) {
-                return Err(found.not_theirs(&keyspace.shown(), name));
+                return Err(found.not_theirs(&keyspace.shown(), &name));
             }
         } else {
             prepare(&mut keyspace, layout, how).await?;
@@ -168,11 +170,11 @@ impl CqlStore {
             tables.push(match &collection.existing {
                 Some(existing) => {
                     let write = how == Prepare::WriteExisting;
-                    Table::theirs(link, (keyspace, name), existing, collection.body, write).await?
+                    Table::theirs(link, (keyspace, &name), existing, collection.body, write).await?
                 }
                 None => {
-                    let fields = table::fields(link, keyspace, name).await?;
-                    Table::ours(keyspace, name, collection.body, how == Prepare::ReadOnly, fields)
+                    let fields = table::fields(link, keyspace, &name).await?;
+                    Table::ours(keyspace, &name, collection.body, how == Prepare::ReadOnly, fields)
                 }
             });
         }
@@ -234,14 +236,15 @@ impl Store for CqlStore {
                 _ => Support::Native,
             })
         };
-        let facts = self.facts.get().unwrap_or(Facts::SHIPPED);
-        let durability = facts.durability();
+        let asked = self.facts.get();
+        let may_be = asked.clone().map_or_else(|| Facts::NOT_ASKED.to_vec(), |facts| vec![facts]);
+        let durability: Vec<_> = may_be.iter().flat_map(Facts::durability).collect();
         let shipped_durability = durability.first().map(|(level, ..)| *level).unwrap_or_default();
         Capabilities {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             why_not: vec![(OpKind::Prefix, NO_ORDER), (OpKind::Scan, NO_ORDER)],
             durability: durability.into_iter().map(|(level, _, text)| (level, text)).collect(),
-            why_no_more: facts.not_synced,
+            why_no_more: asked.and_then(|facts| facts.not_synced),
             shipped_durability,
             consistency: CONSISTENCY.to_vec(),
             indexes: true,
@@ -377,6 +380,8 @@ const NOTES: &[&str] = &[
      objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only \
      be read.",
     "A key of several columns is a JSON array of them.",
+    "A table has at most 48 letters, digits and `_` in its name. A collection with another name, such as users-books, is a \
+     table with a hash behind its name.",
     "Cassandra keeps a snapshot of a dropped table on disk, unless auto_snapshot is off.",
     "A lost connection is counted when an operation finds it lost. A session opens one connection to each node, and \
      one more for the cluster's state.",

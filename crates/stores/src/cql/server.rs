@@ -48,14 +48,12 @@ const UNTOLD: &str = "not every node tells its commitlog_sync";
 const UNUSED: &str = "the keyspace has durable_writes = false";
 
 impl Facts {
-    /// A node as it is shipped.
-    pub(super) const SHIPPED: Self = Self {
-        version: String::new(),
-        sai: false,
-        murmur: true,
-        copies: Copies { all: 1, near: 1 },
-        not_synced: Some(PERIODIC),
-    };
+    /// What a cluster may be: as it is shipped, or syncing its commit logs first; with three replicas.
+    pub(super) const NOT_ASKED: [Self; 2] = [Self::of_three(Some(PERIODIC)), Self::of_three(None)];
+
+    const fn of_three(not_synced: Option<&'static str>) -> Self {
+        Self { version: String::new(), sai: false, murmur: true, copies: Copies { all: 3, near: 3 }, not_synced }
+    }
 
     /// Asks the cluster about itself and these keyspaces.
     ///

@@ -1,7 +1,10 @@
 //! Parses `cassandra://` URLs.
 
+use std::borrow::Cow;
+
 use scylla::frame::types::{Consistency, SerialConsistency};
 use storebench_engine::store::StoreError;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::SCHEME;
 use crate::net::Address;
@@ -101,13 +104,23 @@ pub(super) fn replication_cql(all: &Replication) -> String {
     format!("{{'class': '{strategy}'{}}}", copies.collect::<String>())
 }
 
-/// What names of keyspaces and tables look like.
-pub(super) const NAMES: &str = "use at most 48 letters, digits and `_`, beginning with a letter or a digit";
+/// What names of keyspaces look like.
+const NAMES: &str = "use at most 48 letters, digits and `_`, beginning with a letter or a digit";
 
 /// Whether a keyspace or a table may have this name.
 pub(super) fn is_name(name: &str) -> bool {
     let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     letters && name.len() <= LONGEST_NAME && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// The table of a collection. If its name is not one of a table, such as `users-books`, a hash tells it from others.
+pub(super) fn table_name(collection: &str) -> Cow<'_, str> {
+    if is_name(collection) {
+        return Cow::Borrowed(collection);
+    }
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    let begin: String = collection.chars().map(plain).take(LONGEST_NAME - 17).collect();
+    Cow::Owned(format!("{begin}_{:016x}", xxh3_64(collection.as_bytes())))
 }
 
 /// A name as CQL text that keeps its case.
@@ -132,6 +145,16 @@ mod tests {
         for wrong in ["", "0", "x", "a:0", "a:1,", "a'b:1", ":1", "-1"] {
             assert!(matches!(shown(wrong), Err(StoreError::BadUrl(_))), "{wrong}");
         }
+    }
+
+    #[test]
+    fn every_collection_has_a_table() {
+        assert_eq!(table_name("users_books"), "users_books");
+        let others = ["users-books", "users.books", &"a".repeat(60), &"a".repeat(61)];
+        let others = others.map(|name| table_name(name).into_owned());
+        assert!(others[0].starts_with("users_books_") && others.iter().all(|name| is_name(name)), "{others:?}");
+        assert!(others.iter().enumerate().all(|(n, name)| !others[..n].contains(name)), "{others:?}");
+        assert!(!is_name(&table_name("-a")));
     }
 
     #[test]

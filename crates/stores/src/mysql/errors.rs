@@ -65,7 +65,7 @@ impl Fault {
                 lost(kind, &shown(&error))
             }
             Self::Server(Error::Server(error)) => op_error(&error, kind, in_transaction),
-            Self::Server(error) => lost(kind, &error.to_string()),
+            Self::Server(error) => lost(kind, &cause(&error)),
         }
     }
 }
@@ -74,6 +74,14 @@ impl Fault {
 fn ends_connection(error: &ServerError) -> bool {
     // Shutdown, too large a packet, errors of packets, killed (MariaDB), idle for too long (MySQL).
     matches!(error.code, 1053 | 1153..=1161 | 1927 | 4031)
+}
+
+/// Why the client failed. It says "Input/output error" twice before the system's own error.
+fn cause(error: &Error) -> String {
+    match error {
+        Error::Io(IoError::Io(error)) => error.to_string(),
+        other => other.to_string(),
+    }
 }
 
 fn shown(error: &ServerError) -> String {
@@ -118,10 +126,7 @@ fn op_error(error: &ServerError, kind: OpKind, in_transaction: bool) -> OpError 
 /// A control call that failed. `place` is `host:port/database`.
 pub(super) fn store_error(place: &str, doing: &str, error: &Error) -> StoreError {
     let Error::Server(server) = error else {
-        let why = match error {
-            Error::Io(IoError::Io(error)) => error.to_string(),
-            other => other.to_string(),
-        };
+        let why = cause(error);
         let text = format!("{place}: cannot {doing}: the connection broke: {why}; check that the server is up");
         return StoreError::Unreachable(text);
     };
@@ -183,6 +188,8 @@ mod tests {
         assert_eq!(error(1153, "08S01").op_error(OpKind::Upsert, false).kind, ErrorKind::Refused, "nothing was read");
         let io = Fault::Server(Error::Io(IoError::Io(std::io::ErrorKind::ConnectionReset.into())));
         assert!(io.breaks());
-        assert_eq!(io.op_error(OpKind::Delete, false).kind, ErrorKind::OutcomeUnknown);
+        let lost = io.op_error(OpKind::Delete, false);
+        assert_eq!(lost.kind, ErrorKind::OutcomeUnknown);
+        assert!(lost.message.ends_with("answer: connection reset"), "{}", lost.message);
     }
 }

@@ -116,7 +116,8 @@ impl Server {
         assert_eq!(url, self.url);
     }
 
-    /// The commands that start, stop, kill and pause it, as a table `[servers.NAME]` of a study.
+    /// The commands that start, stop, kill and pause it, as a table `[servers.NAME]` of a study. On a busy machine, a
+    /// server in Java takes minutes to start.
     #[allow(dead_code, reason = "each test binary uses only a part")]
     pub(crate) fn commands(&self) -> String {
         self.commands_of("", self.port)
@@ -137,7 +138,7 @@ impl Server {
         let (start, stop, pause) = (at("start"), at("stop"), at("pause"));
         format!(
             "start = \"{start} --port {}{more}\"\nstop = \"{stop}{only}\"\nkill = \"{stop} --kill{only}\"\npause = \
-             \"{pause}{only}\"\nresume = \"{pause} --resume{only}\"\nport = {port}\n",
+             \"{pause}{only}\"\nresume = \"{pause} --resume{only}\"\nport = {port}\nready_within = \"7m\"\n",
             self.port
         )
     }
