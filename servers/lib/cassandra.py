@@ -1,13 +1,15 @@
 """Apache Cassandra 5.0.5, the real server: one node, from its jars in Maven Central.
 
 Maven fetches the jars, and each is checked against `servers/cassandra/SHA256SUMS`. An option is a line of
-`cassandra.yaml`, such as `commitlog_sync: batch`, or a Java property, such as `-Dname=value`.
+`cassandra.yaml`, such as `commitlog_sync: batch`, or an option of Java, such as `-Dname=value`. A node of a cluster has
+its own `listen_address` and `rpc_address`, and the others' `storage_port` and `seed_provider`.
 """
 
 import hashlib
 import os
 import shutil
 import socket
+import ssl
 import struct
 import tempfile
 from pathlib import Path
@@ -33,8 +35,6 @@ OPENED = [
     *(f"java.base/{package}" for package in ["java.lang.reflect", "java.util.concurrent", "sun.nio.ch"]),
     "jdk.management/com.sun.management.internal",
 ]
-# An OPTIONS request of the native protocol, which needs no login, and a word of its answer.
-OPTIONS = (b"\x04\x00\x00\x00\x05\x00\x00\x00\x00", b"CQL_VERSION")
 
 
 def install():
@@ -56,12 +56,15 @@ def install():
 def start(port, folder, options):
     """One node on this port."""
     root = install()
+    settings = _settings(port, folder, options)
     credentials = f"storebench:{options.password}@" if options.password else ""
-    url = f"cassandra://{credentials}127.0.0.1:{port}"
+    address = settings["rpc_address"]
+    url = f"cassandra{'s' if options.tls else ''}://{credentials}{address}:{port}"
     if process.alive(folder, "server"):
         return url
     process.require_free(port)
-    settings = _settings(port, folder, options)
+    if options.tls:
+        (folder / "tls.pem").write_text("\n".join(Path(file).read_text() for file in reversed(options.tls)))
     (folder / "cassandra.yaml").write_text("".join(f"{name}: {value}\n" for name, value in settings.items()))
     shutil.copy(SOURCE / "logback.xml", folder)
     command = [shutil.which("java") or "java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"]
@@ -78,18 +81,19 @@ def start(port, folder, options):
         f"-Dcassandra.config=file://{folder / 'cassandra.yaml'}",
         f"-Dcassandra.storagedir={folder / 'data'}",
         f"-Dcassandra.logdir={folder}",
-        *(option for option in options.option if option.startswith("-")),
         # A single node need not wait for others.
         "-Dcassandra.skip_wait_for_gossip_to_settle=0",
         "-Dcassandra.ring_delay_ms=0",
         "-Dcassandra.superuser_setup_delay_ms=0",
+        *(option for option in options.option if option.startswith("-")),
         *["-Dcassandra-foreground=yes", "-cp", f"{root / 'jars'}/*", "org.apache.cassandra.service.CassandraDaemon"],
     ]
-    ready = lambda: process.answers(port, *OPTIONS)
+    connect = lambda: _connect(address, port, options.tls)
+    ready = lambda: _answers(connect)
     within = {"env": os.environ | {"LC_ALL": "C.UTF-8"}, "cwd": folder}
     process.launch(folder, "server", command, ready, limit_s=START_LIMIT_S, **within)
     if options.password and not (folder / "role").exists():
-        process.wait(lambda: _add_role(port, options.password), "cannot add the user storebench", START_LIMIT_S)
+        process.wait(lambda: _add_role(connect, options.password), "cannot add the user storebench", START_LIMIT_S)
         (folder / "role").touch()
     return url
 
@@ -135,6 +139,9 @@ def _settings(port, folder, options):
         "authenticator": "PasswordAuthenticator" if options.password else "AllowAllAuthenticator",
         "authorizer": "CassandraAuthorizer" if options.password else "AllowAllAuthorizer",
     }
+    if options.tls:
+        factory = "ssl_context_factory: {class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}"
+        settings["client_encryption_options"] = f"{{enabled: true, keystore: '{folder / 'tls.pem'}', {factory}}}"
     for option in (option for option in options.option if not option.startswith("-")):
         name, colon, value = option.partition(":")
         if not colon:
@@ -146,11 +153,25 @@ def _settings(port, folder, options):
     return settings
 
 
-def _add_role(port, password):
+def _connect(address, port, tls):
+    connection = socket.create_connection((address, port), timeout=30)
+    return ssl._create_unverified_context().wrap_socket(connection) if tls else connection
+
+
+def _answers(connect):
+    """Whether an OPTIONS request, which needs no login, is answered by SUPPORTED."""
+    try:
+        with connect() as connection:
+            return _ask(connection, 5, b"") == 6
+    except (OSError, struct.error):
+        return False
+
+
+def _add_role(connect, password):
     """Creates the superuser `storebench` as the user `cassandra`, and takes that one's well-known password away."""
     quoted = password.replace("'", "''")
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        with connect() as connection:
             if _ask(connection, 1, struct.pack(">HH11sH5s", 1, 11, b"CQL_VERSION", 5, b"3.0.0")) != 3:
                 return False
             login = b"\0cassandra\0cassandra"
@@ -165,7 +186,7 @@ def _add_role(port, password):
                 if _ask(connection, 7, struct.pack(">i", len(text)) + text + b"\x00\x01\x00") != 8:
                     return False
             return True
-    except OSError:
+    except (OSError, struct.error):
         return False
 
 

@@ -47,7 +47,7 @@ SERVERS = {
     "opensearch": Server(opensearch.install, opensearch.start, {"option"}),
     "ferretdb": Server(ferretdb.install, ferretdb.start, {"option"}),
     "ferretdb-postgres": Server(ferretdb.install_on_postgres, ferretdb.start_on_postgres, {"option"}),
-    "cassandra": Server(cassandra.install, cassandra.start, {"password", "option"}),
+    "cassandra": Server(cassandra.install, cassandra.start, {"password", "tls", "option"}),
     "nx-27017": Server(nx27017.install, nx27017.start, {"option"}),
     "dynalite": Server(dynalite.install, dynalite.start, {"option"}),
     "moto": Server(moto.install, moto.start, {"option"}),

@@ -34,6 +34,10 @@ fn of_user(language: Language) -> String {
              where json_value(body, '$.user') = $user and json_value(body, '$.n') + 0 >= $n \
              order by json_value(body, '$.n') + 0;"
             .into(),
+        // Columns of indexed fields have JSON texts, which are compared as texts.
+        Language::Cassandra => "select body from {collection} // by $user\n\
+             where field_user = $user and field_n >= $n allow filtering;"
+            .into(),
         Language::Couchbase => {
             "SELECT RAW d FROM {collection} AS d WHERE d.`user` = $user AND d.n >= $n ORDER BY d.n".into()
         }
@@ -62,7 +66,7 @@ fn of_user(language: Language) -> String {
 /// A query that the store cannot understand.
 fn broken(language: Language) -> String {
     match language {
-        Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql => {
+        Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql | Language::Cassandra => {
             "select nothing from {collection} where".into()
         }
         Language::Ravendb => "from {collection} where and".into(),
@@ -92,6 +96,13 @@ fn that_write(language: Language) -> Vec<String> {
             "select 1; delete from {collection}".into(),
             "/*! delete from {collection} */ select 1".into(),
             "select body from {collection} into outfile 'x'".into(),
+        ],
+        Language::Cassandra => vec![
+            "delete from {collection} where key = 'u0-1'".into(),
+            "truncate {collection}".into(),
+            "select key from {collection}; truncate {collection}".into(),
+            "begin batch delete from {collection} where key = 'u0-1' apply batch".into(),
+            "// select\ndrop table {collection}".into(),
         ],
         Language::Couchbase => vec!["DELETE FROM {collection} RETURNING 1".into()],
         Language::Ravendb => vec!["from {collection} update { this.n = 0 }".into()],
@@ -125,7 +136,7 @@ fn index_of_user(language: Language) -> Result<String, Stop> {
         Language::Ravendb => "from d in {collection} select new { d.user, d.n }".into(),
         Language::Couchdb => json!({ "fields": ["user", "n"] }).to_string(),
         Language::Mongodb => json!({ "key": { "user": 1, "n": 1 } }).to_string(),
-        Language::Redis => return Err(Stop::NotSupported("indexes in its own language".into())),
+        Language::Redis | Language::Cassandra => return Err(Stop::NotSupported("indexes in its own language".into())),
     })
 }
 
@@ -142,7 +153,7 @@ fn no_indexes(language: Language) -> Vec<String> {
         Language::Ravendb => &["from d in {collection} select new { d. }", "this is no map of {collection}"],
         Language::Couchdb => &["[]", "{\"fields\":7}"],
         Language::Mongodb => &["[]", "{\"key\":{}}"],
-        Language::Redis => &[],
+        Language::Redis | Language::Cassandra => &[],
     };
     all.iter().map(|text| (*text).to_owned()).collect()
 }

@@ -228,6 +228,11 @@ pub(crate) fn check_names<'n>(mut names: impl Iterator<Item = &'n str>) -> Resul
     }
 }
 
+/// Whether a text is a JSON object. A row that has only this one is that object.
+pub(crate) fn is_object(text: &[u8]) -> bool {
+    text.starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
 /// Ends a row with these columns.
 pub(crate) fn end_row(columns: &[Column], out: &mut Vec<u8>) {
     out.extend_from_slice(if columns.is_empty() { b"{}" } else { b"}" });

@@ -41,8 +41,7 @@ fn shown() -> BTreeMap<String, Shown> {
         let name = part.lines().next().unwrap().trim().to_owned();
         (name, Shown { table: block(part, "toml"), command: words })
     };
-    // A section without a table says why it has none.
-    section.split("\n### ").skip(1).filter(|part| part.contains("```toml")).map(of).collect()
+    section.split("\n### ").skip(1).map(of).collect()
 }
 
 /// A folder in which a server's user may work, with the programs that the page names.

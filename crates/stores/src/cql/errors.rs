@@ -6,7 +6,7 @@ use scylla::errors::{
 };
 use storebench_engine::store::{ErrorKind, OpError, OpKind, StoreError};
 
-use crate::net::{lost, not_connected};
+use crate::net::{lost, not_connected, tls_remedy};
 
 /// How a statement changes documents. This decides what an error without a clear meaning leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,22 +46,15 @@ fn server_error(writes: Writes, error: &DbError, said: &str) -> ErrorKind {
     use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
     let unclear = |otherwise| if writes == Writes::No { otherwise } else { OutcomeUnknown };
     match error {
-        DbError::SyntaxError
-        | DbError::Invalid
-        | DbError::AlreadyExists { .. }
-        | DbError::FunctionFailure { .. }
-        | DbError::AuthenticationError
-        | DbError::Unauthorized
-        | DbError::ConfigError
-        | DbError::ProtocolError => Refused,
+        DbError::SyntaxError | DbError::Invalid | DbError::AlreadyExists { .. } | DbError::ProtocolError => Refused,
+        DbError::AuthenticationError | DbError::Unauthorized | DbError::ConfigError => Refused,
+        DbError::FunctionFailure { .. } => Refused,
         // A lightweight transaction may have been decided before there were too few nodes to commit it.
         DbError::Unavailable { consistency, .. } if writes == Writes::Lwt && !consistency.is_serial() => OutcomeUnknown,
         // Too many hints: the write may have been sent to some replicas before.
         DbError::Overloaded if writes != Writes::No && said.contains("hints") => OutcomeUnknown,
-        DbError::Unavailable { .. }
-        | DbError::Overloaded
-        | DbError::IsBootstrapping
-        | DbError::RateLimitReached { .. } => Temporary,
+        DbError::Unavailable { .. } | DbError::Overloaded | DbError::IsBootstrapping => Temporary,
+        DbError::RateLimitReached { .. } => Temporary,
         DbError::ReadTimeout { .. } => unclear(Temporary),
         // Of too many tombstones, among others: it would fail again.
         DbError::ReadFailure { .. } => unclear(Failed),
@@ -89,13 +82,12 @@ fn reason(error: &ExecutionError) -> String {
     }
 }
 
-/// The error of preparing a statement of a session.
-pub(super) fn prepare_error(place: &str, error: PrepareError) -> StoreError {
-    let error = match error {
+/// The error of preparing a statement, as one of executing it.
+pub(super) fn of_preparing(error: PrepareError) -> ExecutionError {
+    match error {
         PrepareError::AllAttemptsFailed { first_attempt } => ExecutionError::LastAttemptError(first_attempt),
         error => ExecutionError::PrepareError(error),
-    };
-    store_error(place, "prepare a statement", &error)
+    }
 }
 
 /// The error if the server was dropped a table or keyspace that a statement names.
@@ -104,8 +96,8 @@ pub(super) fn is_gone(error: &StoreError) -> bool {
     ["does not exist", "doesn't exist", "unconfigured table", "Unknown keyspace"].iter().any(|said| text.contains(said))
 }
 
-/// The error of connecting.
-pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError {
+/// The error of connecting, with or without TLS.
+pub(super) fn connect_error(place: &str, tls: bool, error: &NewSessionError) -> StoreError {
     let why = match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
             last_connection_error: ConnectionError::ConnectionSetupRequestError(setup),
@@ -119,6 +111,10 @@ pub(super) fn connect_error(place: &str, error: &NewSessionError) -> StoreError 
             }
             other => format!("the server did not accept the connection: {other}"),
         },
+        error if tls => {
+            let renamed = "the client checks the IP address of each node, so a node's certificate must name it";
+            format!("cannot connect: {error}; {}", tls_remedy(&error.to_string(), renamed))
+        }
         error => format!("cannot connect: {error}"),
     };
     StoreError::Unreachable(format!("{place}: {why}"))

@@ -1,6 +1,6 @@
 //! What a server reports about itself. Virtual tables tell of the node that answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use storebench_engine::store::{Stats, StoreError, StoreSettings};
 
@@ -55,6 +55,13 @@ pub(super) async fn statistics(link: &Link, keyspaces: &BTreeSet<&str>) -> Resul
     Ok(stats)
 }
 
+/// How many nodes have each value.
+type Counts = BTreeMap<String, usize>;
+
+fn counted(values: &Counts, word: &str) -> String {
+    values.iter().map(|(value, nodes)| format!("{nodes} {word} {value}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Whether the node has no work in the background. A server that does not tell is never known to be idle.
 pub(super) async fn is_idle(link: &Link) -> bool {
     let rows = link.rows_if_known(ASK_POOLS).await;
@@ -63,14 +70,29 @@ pub(super) async fn is_idle(link: &Link) -> bool {
     !rows.is_empty() && rows.iter().filter(counts).all(|row| !busy(1, row) && !busy(2, row))
 }
 
-/// How the node and the keyspace are set up.
+/// How the nodes and the keyspace are set up.
 pub(super) async fn settings(link: &Link, settings: &Settings) -> Result<StoreSettings, StoreError> {
-    let rows = link.rows("read its settings", "SELECT name, value FROM system_views.settings").await;
-    let rows = rows.map_err(|error| untold_settings(matches!(error, StoreError::NotSupported(_))))?;
     let mut reported = StoreSettings::default();
-    for row in rows.iter().filter(|row| SETTINGS.split(' ').any(|name| name == row.text(0))) {
-        reported.add(row.text(0), row.text(1), None);
+    // By name, on how many nodes a setting has each of its values.
+    let mut all: BTreeMap<String, Counts> = BTreeMap::new();
+    let nodes = link.rows_by_node("SELECT name, value FROM system_views.settings").await;
+    reported.incomplete = nodes.iter().any(Result::is_err);
+    for row in nodes.iter().flatten().flatten().filter(|row| SETTINGS.split(' ').any(|name| name == row.text(0))) {
+        *all.entry(row.text(0).to_owned()).or_default().entry(row.text(1).to_owned()).or_default() += 1;
     }
+    if all.is_empty() {
+        return Err(untold_settings(matches!(nodes.first(), Some(Err(StoreError::NotSupported(_))))));
+    }
+    for (name, values) in &all {
+        let same = values.len() == 1;
+        reported.add(name, if same { values.keys().cloned().collect() } else { counted(values, "with") }, None);
+    }
+    let mut places = Counts::new();
+    for node in link.session.get_cluster_state().get_nodes_info() {
+        let [datacenter, rack] = [&node.datacenter, &node.rack].map(|name| name.as_deref().unwrap_or("?"));
+        *places.entry(format!("{datacenter}/{rack}")).or_default() += 1;
+    }
+    reported.add("nodes", counted(&places, "in"), None);
     let keyspace = literal(&settings.keyspace);
     let query = format!("SELECT toJson(replication) FROM system_schema.keyspaces WHERE keyspace_name = {keyspace}");
     if let Some(row) = link.rows_if_known(query).await.first() {

@@ -25,14 +25,8 @@ const MARKERS: &str = "storebench_marker";
 const MARKER: &str = "storebench";
 /// What the marker calls the place.
 const KIND: &str = "keyspace";
-/// What a keyspace may contain, with the system table that lists it and its column of names.
-const KINDS: [(&str, &str); 5] = [
-    ("tables", "table_name"),
-    ("views", "view_name"),
-    ("types", "type_name"),
-    ("functions", "function_name"),
-    ("aggregates", "aggregate_name"),
-];
+/// What a keyspace may contain. System tables of these names list it, with names in columns such as `table_name`.
+const KINDS: [&str; 5] = ["tables", "views", "types", "functions", "aggregates"];
 
 /// Whether a marker names the collection of this table.
 pub(super) fn is_marked(found: &Holdings, table: &str) -> bool {
@@ -162,8 +156,8 @@ impl<'s> Keyspace<'s> {
     /// views.
     async fn contents(&self) -> Result<Vec<(String, &'static str, String)>, StoreError> {
         let mut all = Vec::new();
-        for (kind, column) in KINDS {
-            let query = format!("SELECT keyspace_name, {column} FROM system_schema.{kind}");
+        for kind in KINDS {
+            let query = format!("SELECT keyspace_name, {}_name FROM system_schema.{kind}", kind.trim_end_matches('s'));
             for row in self.link.rows("list what is there", query).await? {
                 let (keyspace, name) = (row.text(0), row.text(1));
                 let system = keyspace == "system" || keyspace.starts_with("system_");
@@ -278,8 +272,8 @@ impl Site for Keyspace<'_> {
             if now.foreign.is_some() || now.marked != removal.going {
                 return self.write_marker(made, &removal.going, false).await.map(|_| SiteOutcome::Changed);
             }
-            let what = format!("remove the keyspace `{keyspace}`");
-            self.change(&what, format!("DROP KEYSPACE {}", quoted(&keyspace))).await?;
+            let statement = format!("DROP KEYSPACE {}", quoted(&keyspace));
+            self.change(&format!("remove the keyspace `{keyspace}`"), statement).await?;
             return Ok(SiteOutcome::Done);
         }
         let marks: Vec<Marked> =

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::frame::types::Consistency;
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::Statement;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
 use storebench_engine::store::StoreError;
 
-use super::errors::{connect_error, prepare_error, store_error};
+use super::errors::{connect_error, of_preparing, store_error};
 use super::settings::Settings;
 
 /// How long connecting, and each control statement, may take. Creating an index takes longest.
@@ -64,17 +65,16 @@ impl Link {
             .keepalive_interval(silence)
             .keepalive_timeout(silence)
             .tcp_nodelay(true);
-        if let Some((user, password)) = settings.credentials() {
-            builder = builder.user(user, password);
+        if let (Some(user), Some(password)) = (&settings.address.user, &settings.address.password) {
+            builder = builder.user(user, password.expose());
         }
         if let Some(tls) = &settings.address.tls {
             builder = builder.tls_context(Some(tls.config()?));
         }
         let place = settings.address.shown.clone();
-        match builder.build().await {
-            Ok(session) => Ok(Self { session, place }),
-            Err(error) => Err(connect_error(&place, &error)),
-        }
+        let built = builder.build().await;
+        let session = built.map_err(|error| connect_error(&place, settings.address.tls.is_some(), &error))?;
+        Ok(Self { session, place })
     }
 
     /// The same for control calls.
@@ -91,7 +91,7 @@ impl Link {
     /// Prepares a statement.
     pub(super) async fn prepare(&self, cql: &str) -> Result<PreparedStatement, StoreError> {
         let prepared = self.session.prepare(cql).await;
-        prepared.map_err(|error| prepare_error(&self.place, error))
+        prepared.map_err(|error| store_error(&self.place, "prepare a statement", &of_preparing(error)))
     }
 
     /// The rows of a query.
@@ -108,6 +108,18 @@ impl Link {
     /// The rows of a query of a table that not every server has; none if it has it not.
     pub(super) async fn rows_if_known(&self, query: impl Into<Statement>) -> Vec<Cells> {
         self.rows("read its system tables", query).await.unwrap_or_default()
+    }
+
+    /// The rows of a query by each node, because tables may tell only of the node that answers.
+    pub(super) async fn rows_by_node(&self, query: &str) -> Vec<Result<Vec<Cells>, StoreError>> {
+        let state = self.session.get_cluster_state();
+        join_all(state.get_nodes_info().iter().map(|node| {
+            let mut statement = Statement::new(query);
+            let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
+            statement.set_load_balancing_policy(Some(target));
+            self.rows("read its system tables", statement)
+        }))
+        .await
     }
 
     /// The error of an answer that cannot be read.

@@ -27,6 +27,7 @@ mod rows;
 mod server;
 mod session;
 mod settings;
+mod study_queries;
 mod table;
 mod values;
 
@@ -36,10 +37,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Capabilities, CollectionId, CollectionLayout, Description, Holdings, Layout, LocalFuture, OpKind, Prepare,
-    RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings,
-    Support, prepare, remove,
+    Capabilities, CollectionId, CollectionLayout, Description, Holdings, Layout, LocalFuture, Op, OpKind, Prepare,
+    Request, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats, Store, StoreError,
+    StoreSettings, Support, prepare, remove,
 };
+use storebench_study::workload::Language;
 
 use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
@@ -84,11 +86,6 @@ const LEAST_SILENCE: Duration = Duration::from_secs(1);
 /// The keyspaces of tables, each once.
 fn keyspaces(tables: &[Table]) -> BTreeSet<&str> {
     tables.iter().map(|table| &*table.keyspace).collect()
-}
-
-/// Whether the store was prepared for reading only.
-fn read_only(tables: &[Table]) -> bool {
-    tables.iter().all(|table| table.read_only)
 }
 
 pub(crate) struct CqlStore {
@@ -181,26 +178,24 @@ impl CqlStore {
         Ok(tables)
     }
 
-    fn ready(&self) -> Result<Arc<Vec<Table>>, StoreError> {
-        self.ready.prepared(&self.settings.address.shown)
-    }
-
     fn table(&self, collection: CollectionId) -> Result<Table, StoreError> {
-        net::collection(&self.ready()?, collection).cloned()
+        net::collection(&self.ready.prepared(&self.settings.address.shown)?, collection).cloned()
     }
 }
 
 const BULK: &str = "one statement per item, up to 64 at once; if a key is repeated, each of its items waits for the \
                     one before; each succeeds or fails independently. Batches would help only within a partition, \
                     and each document is one";
+const READS: &str = "reads the document and writes the next one, or the same one with a TTL in whole seconds, by a \
+                     lightweight transaction, again while others write in between";
 const NO_ORDER: &str = "Cassandra keeps documents in the order of hashes of their keys";
 
 impl Store for CqlStore {
     type Session = CqlSession;
 
     fn describe(&self) -> Description {
-        let facts = self.facts.get();
-        let version = facts.map_or_else(|| "Apache Cassandra, not asked yet".to_owned(), |facts| facts.version);
+        let version =
+            self.facts.get().map_or_else(|| "Apache Cassandra, not asked yet".to_owned(), |facts| facts.version);
         Description { scheme: SCHEME.name, url: self.settings.address.shown.clone(), version }
     }
 
@@ -211,7 +206,7 @@ impl Store for CqlStore {
         let lwt = self.settings.all_lwt;
         let support = |kind| {
             Some(match kind {
-                OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query | OpKind::Transaction => return None,
+                OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Transaction => return None,
                 // Columns of others have times of their own.
                 OpKind::Touch if theirs => return None,
                 OpKind::CompareAndSwap if rows => return None,
@@ -219,20 +214,13 @@ impl Store for CqlStore {
                     "a lightweight transaction that compares the document itself, so it does not see a change that was \
                      reverted",
                 ),
-                OpKind::Touch => Support::Approximated(
-                    "reads the document and writes it again with a TTL, by a lightweight transaction; times are whole \
-                     seconds",
-                ),
-                OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => Support::Approximated(
-                    "reads the document and writes the next one by a lightweight transaction, again while others write \
-                     in between",
-                ),
+                OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => Support::Approximated(READS),
+                OpKind::Touch => Support::Approximated(READS),
                 OpKind::Upsert if lwt => {
                     Support::Approximated("a lightweight transaction whose condition is always true (writes=lwt)")
                 }
-                OpKind::BulkInsert | OpKind::BulkUpsert | OpKind::BulkRead | OpKind::BulkDelete => {
-                    Support::Approximated(BULK)
-                }
+                OpKind::BulkInsert | OpKind::BulkUpsert => Support::Approximated(BULK),
+                OpKind::BulkRead | OpKind::BulkDelete => Support::Approximated(BULK),
                 _ => Support::Native,
             })
         };
@@ -250,6 +238,7 @@ impl Store for CqlStore {
             indexes: true,
             gives_up_at_timeout: true,
             rows: &[RowsKind::Range],
+            language: Some(Language::Cassandra),
             notes: NOTES.to_vec(),
             ..Capabilities::default()
         }
@@ -285,10 +274,9 @@ impl Store for CqlStore {
     }
 
     async fn open(&self, options: &SessionOptions) -> Result<CqlSession, StoreError> {
-        let tables = self.ready()?;
-        let silence = options.timeout.max(LEAST_SILENCE);
+        let tables = self.ready.prepared(&self.settings.address.shown)?;
         // The engine gives operations up.
-        let link = Link::open(&self.settings, silence, None).await?;
+        let link = Link::open(&self.settings, options.timeout.max(LEAST_SILENCE), None).await?;
         // Replication and settings may have changed.
         let facts = self.learn(&link).await?;
         let levels = facts.durability();
@@ -300,11 +288,11 @@ impl Store for CqlStore {
             )));
         };
         let reads = facts.read_level(options.consistency, *writes);
-        CqlSession::new(link, &self.settings, &tables, (reads, *writes)).await
+        session::open(link, &self.settings, &tables, (reads, *writes)).await
     }
 
     fn settle(&self, at_most: Duration) -> Result<bool, StoreError> {
-        if self.ready.get().is_some_and(|tables| read_only(&tables)) {
+        if self.ready.get().is_some_and(|tables| tables.iter().all(|table| table.read_only)) {
             return Ok(true);
         }
         self.with_link(async |link| settled(at_most, LOOK_EVERY, async || Ok(figures::is_idle(link).await)).await)
@@ -349,6 +337,12 @@ impl Store for CqlStore {
         })
     }
 
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let table = self.table(request.collection)?;
+        self.with_link(async |link| study_queries::try_it(link, &table, text, values).await)
+    }
+
     fn close(&self) -> Result<(), StoreError> {
         self.ready.take();
         // Dropped inside the runtime to which its tasks belong.
@@ -385,5 +379,5 @@ const NOTES: &[&str] = &[
     "Cassandra keeps a snapshot of a dropped table on disk, unless auto_snapshot is off.",
     "A lost connection is counted when an operation finds it lost. A session opens one connection to each node, and \
      one more for the cluster's state.",
-    "Statistics and settling tell of the node that answers.",
+    "Statistics and settling tell of the node that answers. Settings tell of each node.",
 ];

@@ -1,5 +1,6 @@
 //! What each operation sends.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -10,6 +11,7 @@ use storebench_engine::store::{Batch, Collected, ErrorKind, Op, OpError, OpKind,
 
 use super::errors::{Writes, is_disconnected, op_error};
 use super::session::{Shared, Target};
+use super::study_queries::Prepared;
 use super::table::term;
 use super::values::{Bound, Raw};
 use crate::document::{self, CHANGED, EXISTS, Effect, collection_of};
@@ -21,16 +23,19 @@ const BULK_IN_FLIGHT: usize = 64;
 /// The longest time that the server keeps a document that expires: 20 years, in seconds.
 const LONGEST_EXPIRY_S: u64 = 630_720_000;
 
+type Answer = Result<OwnedReply, OpError>;
+
 impl Shared {
-    /// Runs an operation.
-    pub(super) async fn start(&self, request: &Request<'_>) -> Result<OwnedReply, OpError> {
+    /// Runs an operation. `batch` is that of the request.
+    pub(super) async fn start(&self, request: &Request<'_>, batch: Batch<'_>) -> Answer {
         let target = collection_of(request, &self.targets, self.read_only)?;
         let (kind, contents) = (request.op.kind(), request.contents);
         match request.op {
-            Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } | Op::BulkRead { keys: items } => {
-                self.bulk(target, kind, items, contents).await
+            Op::BulkWrite { .. } | Op::BulkDelete { .. } | Op::BulkRead { .. } => {
+                self.bulk(target, kind, batch, contents).await
             }
             Op::Page { field, value, limit } => self.page(target, field, value, limit, contents).await,
+            Op::Query { number, text, .. } => self.query(target, number, text, batch, contents).await,
             op => self.one(target, op, contents).await,
         }
     }
@@ -65,21 +70,15 @@ impl Shared {
         self.run(Writes::No, statement, values).await?.ok_or(GARBLED)
     }
 
-    /// Runs a lightweight transaction, with the error if there is no document, and if its condition is false.
-    async fn lwt(
-        &self,
-        statement: Option<&PreparedStatement>,
-        values: &[Bound<'_>],
-        missing: OpError,
-        differs: OpError,
-    ) -> Result<OwnedReply, OpError> {
+    /// Runs a lightweight transaction, with the errors if there is no document, and if its condition is false.
+    async fn lwt(&self, statement: Option<&PreparedStatement>, values: &[Bound<'_>], errors: [OpError; 2]) -> Answer {
         let answer = self.run(Writes::Lwt, statement, values).await?;
         let row = answer.as_ref().and_then(|answer| first(answer).ok().flatten());
         match row.as_deref() {
             Some([Raw(Some([1])), ..]) => Ok(OwnedReply::documents(1)),
             // The values that a condition was compared with follow; all of them are null if there is no row.
             Some([Raw(Some([0])), rest @ ..]) => {
-                Err(if rest.iter().any(|cell| cell.0.is_some()) { differs } else { missing })
+                Err(errors[usize::from(rest.iter().any(|cell| cell.0.is_some()))].clone())
             }
             _ => {
                 Err(OpError::fixed(ErrorKind::OutcomeUnknown, "the server does not say whether it wrote the document"))
@@ -88,10 +87,10 @@ impl Shared {
     }
 
     /// One operation on one document.
-    async fn one(&self, target: &Target, op: Op<'_>, contents: bool) -> Result<OwnedReply, OpError> {
+    async fn one(&self, target: &Target, op: Op<'_>, contents: bool) -> Answer {
         let (kind, table) = (op.kind(), &target.table);
         check_fits(kind, table.body)?;
-        let statement = target.statement(kind, false);
+        let statement = target.statements.get(&(kind, false));
         match op {
             Op::Read { key } => {
                 let found = self.rows(statement, &table.key(key)?).await?;
@@ -121,46 +120,37 @@ impl Shared {
                     OpKind::Replace => OpError::not_found(),
                     _ => RESERVED,
                 };
-                self.lwt(statement, &values, error.clone(), error).await
+                self.lwt(statement, &values, [error.clone(), error]).await
             }
             Op::Delete { key } => {
-                self.lwt(statement, &table.key(key)?, OpError::not_found(), OpError::not_found()).await
+                self.lwt(statement, &table.key(key)?, [OpError::not_found(), OpError::not_found()]).await
             }
             Op::CompareAndSwap { key, expected, body } => {
                 document::check(table.body, body)?;
                 self.swap(target, key, expected, body, None).await
             }
-            Op::Touch { key, .. }
-            | Op::Append { key, .. }
-            | Op::Prepend { key, .. }
-            | Op::Counter { key, .. }
-            | Op::MergePatch { key, .. } => self.change(target, key, &op).await,
+            Op::Append { key, .. } | Op::Prepend { key, .. } => self.change(target, key, &op).await,
+            Op::Touch { key, .. } | Op::Counter { key, .. } => self.change(target, key, &op).await,
+            Op::MergePatch { key, .. } => self.change(target, key, &op).await,
             _ => Err(OpError::unsupported()),
         }
     }
 
     /// Replaces a document by another one, which expires in so many seconds.
-    async fn swap(
-        &self,
-        target: &Target,
-        key: &str,
-        expected: &[u8],
-        body: &[u8],
-        expires_in: Option<i32>,
-    ) -> Result<OwnedReply, OpError> {
+    async fn swap(&self, target: &Target, key: &str, expected: &[u8], body: &[u8], expires_in: Option<i32>) -> Answer {
         let mut values: Vec<Bound<'_>> = expires_in.map(Bound::Int).into_iter().collect();
         values.extend(target.table.document_values(body, false));
         values.extend(target.table.key(key)?);
         values.push(Bound::bytes(expected));
-        let statement = target.statement(OpKind::CompareAndSwap, expires_in.is_some());
-        self.lwt(statement, &values, OpError::not_found(), CHANGED).await
+        let statement = target.statements.get(&(OpKind::CompareAndSwap, expires_in.is_some()));
+        self.lwt(statement, &values, [OpError::not_found(), CHANGED]).await
     }
 
     /// Reads a document, computes the next one, and swaps them, until no other write comes in between.
     async fn change(&self, target: &Target, key: &str, op: &Op<'_>) -> Result<OwnedReply, OpError> {
         let mut scratch = Vec::new();
         loop {
-            let found = self.rows(target.statement(OpKind::Read, true), &target.table.key(key)?).await?;
+            let found = self.rows(target.statements.get(&(OpKind::Read, true)), &target.table.key(key)?).await?;
             let row = first(&found)?;
             // The document, and in how many seconds it expires.
             let old = row.as_deref().and_then(|row| Some((row.first()?.0?, row.get(1).and_then(|ttl| ttl.int()))));
@@ -177,7 +167,7 @@ impl Shared {
                 None => {
                     let mut values = target.table.document_values(next, true);
                     values.extend(target.table.key(key)?);
-                    self.lwt(target.statement(OpKind::Insert, false), &values, EXISTS, EXISTS).await
+                    self.lwt(target.statements.get(&(OpKind::Insert, false)), &values, [EXISTS, EXISTS]).await
                 }
             };
             match changed {
@@ -188,14 +178,7 @@ impl Shared {
         }
     }
 
-    async fn page(
-        &self,
-        target: &Target,
-        field: &str,
-        value: &str,
-        limit: u32,
-        contents: bool,
-    ) -> Result<OwnedReply, OpError> {
+    async fn page(&self, target: &Target, field: &str, value: &str, limit: u32, contents: bool) -> Answer {
         let statement = target.pages.get(field).ok_or_else(|| refused(format!("there is no index of `{field}`")))?;
         let wanted = term(value.as_bytes()).ok_or_else(|| refused("a page needs a text, a number, true or false"))?;
         let values = [Bound::bytes(&wanted), Bound::Int(i32::try_from(limit).unwrap_or(i32::MAX))];
@@ -210,15 +193,22 @@ impl Shared {
         Ok(page.into_reply())
     }
 
+    async fn query(&self, target: &Target, number: u16, text: &str, values: Batch<'_>, contents: bool) -> Answer {
+        let known = target.queries.borrow().get(&number).cloned();
+        let query = match known {
+            Some(query) => query,
+            None => {
+                let mut made = Prepared::new(&self.link, &target.table, text, values).await?;
+                made.statement.set_consistency(self.reads);
+                Rc::clone(target.queries.borrow_mut().entry(number).insert_entry(Rc::new(made)).get())
+            }
+        };
+        query.collect(&self.rows(Some(&query.statement), &query.values(values)?).await?, contents)
+    }
+
     /// Runs an operation for each item, many at once. Items with the same key run one after the other. What does not
     /// exist is left out.
-    async fn bulk(
-        &self,
-        target: &Target,
-        kind: OpKind,
-        items: Batch<'_>,
-        contents: bool,
-    ) -> Result<OwnedReply, OpError> {
+    async fn bulk(&self, target: &Target, kind: OpKind, items: Batch<'_>, contents: bool) -> Answer {
         let mut rounds = Rounds::default();
         rounds.arrange(items, Within::Given);
         let mut answers = Vec::with_capacity(items.len());
@@ -258,7 +248,7 @@ fn whole_seconds(expiry: Duration) -> i32 {
     i32::try_from(seconds.clamp(1, LONGEST_EXPIRY_S)).unwrap_or(i32::MAX)
 }
 
-const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");
+pub(super) const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");
 const RESERVED: OpError =
     OpError::fixed(ErrorKind::Refused, "the document that is there has the one body that no document may have");
 const NULL: OpError = OpError::fixed(ErrorKind::Failed, "the document is null");

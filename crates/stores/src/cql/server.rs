@@ -1,11 +1,8 @@
 //! What a cluster is, and what it therefore guarantees.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use scylla::frame::types::Consistency;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
-use scylla::statement::Statement;
 use scylla::value::CqlValue;
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
@@ -61,10 +58,7 @@ impl Facts {
     /// `NotSupported` if the keyspaces guarantee different things.
     pub(super) async fn ask(link: &Link, settings: &Settings, keyspaces: &BTreeSet<&str>) -> Result<Self, StoreError> {
         let local = link.rows("read its version", "SELECT release_version, partitioner FROM system.local").await?;
-        let local = local
-            .into_iter()
-            .next()
-            .ok_or_else(|| StoreError::Unreachable(format!("{}: the server does not tell its version", link.place)))?;
+        let local = local.first().ok_or_else(|| link.garbled("read its version"))?;
         // ScyllaDB's own table. Its `release_version` is that of the Cassandra that it resembles.
         let scylla = link.rows_if_known("SELECT version FROM system.versions").await;
         let scylla = scylla.first().map(|row| row.text(0));
@@ -99,19 +93,8 @@ impl Facts {
         let persisted = if synced { Persisted::Disk } else { Persisted::None };
         let of = |acknowledged_by, nodes| Durability { acknowledged_by, persisted, on: if synced { nodes } else { 0 } };
         let nodes = |nodes| of(Acknowledged::Nodes(nodes), nodes);
-        let text = |plain, on_disk| if synced { on_disk } else { plain };
-        let mut levels = vec![(
-            nodes(1),
-            Consistency::One,
-            text(
-                "consistency ONE: in the memory of a replica; its commit log is synced later",
-                "consistency ONE: a replica has synced its commit log",
-            ),
-        )];
-        let by_quorum = text(
-            "consistency QUORUM: in the memory of a majority of the replicas",
-            "consistency QUORUM: a majority of the replicas have synced their commit logs",
-        );
+        let mut levels = vec![(nodes(1), Consistency::One, ONE[usize::from(synced)])];
+        let by_quorum = QUORUM[usize::from(synced)];
         if near == all {
             levels.push((of(Acknowledged::Majority, quorum), Consistency::Quorum, by_quorum));
         }
@@ -135,6 +118,15 @@ impl Facts {
     }
 }
 
+/// What levels guarantee if commit logs are synced later, and if they are synced before.
+const ONE: [&str; 2] = [
+    "consistency ONE: in the memory of a replica; its commit log is synced later",
+    "consistency ONE: a replica has synced its commit log",
+];
+const QUORUM: [&str; 2] = [
+    "consistency QUORUM: in the memory of a majority of the replicas",
+    "consistency QUORUM: a majority of the replicas have synced their commit logs",
+];
 const LOCAL_QUORUM: &str = "consistency LOCAL_QUORUM: a majority of the replicas in the data centre";
 
 /// The guarantees of reads, in words.
@@ -157,13 +149,9 @@ async fn why_not_synced(link: &Link, scylla: bool) -> Option<&'static str> {
         "SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'"
     };
     let mut why = None;
-    for node in link.session.get_cluster_state().get_nodes_info() {
-        let mut statement = Statement::new(query);
-        let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
-        statement.set_load_balancing_policy(Some(target));
-        let rows = link.rows_if_known(statement).await;
+    for rows in link.rows_by_node(query).await {
         // ScyllaDB puts its values in quotes.
-        match rows.first().map(|row| row.text(0).trim_matches('"')) {
+        match rows.unwrap_or_default().first().map(|row| row.text(0).trim_matches('"')) {
             Some("batch" | "group") => {}
             Some("periodic") => return Some(PERIODIC),
             _ => why = Some(UNTOLD),

@@ -43,9 +43,7 @@ impl Settings {
             return Err(bad("a user needs a password (in the URL, STOREBENCH_PASSWORD or password_file=)"));
         }
         if address.tls.as_ref().is_some_and(|tls| tls.name.is_some()) {
-            return Err(StoreError::BadUrl(
-                "tls_name: the client checks a node's certificate against the node's IP address; leave it out".into(),
-            ));
+            return Err(bad("leave out tls_name=, because the client checks the IP address of each node"));
         }
         let keyspace = options.take("keyspace").unwrap_or("storebench").to_owned();
         if !is_name(&keyspace) {
@@ -55,11 +53,6 @@ impl Settings {
         let datacenter = options.take("datacenter").map(str::to_owned);
         let all_lwt = options.choice("writes", &["plain", "lwt"])? == Some(1);
         Ok(Self { address, keyspace, replication, datacenter, all_lwt })
-    }
-
-    /// User and password, if the server wants them.
-    pub(super) fn credentials(&self) -> Option<(&str, &str)> {
-        Some((self.address.user.as_deref()?, self.address.password.as_ref()?.expose()))
     }
 
     /// A level, within the data centre if one is named.

@@ -10,13 +10,14 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use storebench_documents::json;
-use storebench_engine::store::{Existing, NAME_COLUMNS, OpError, OpKind, SameKeys, StoreError};
+use storebench_engine::store::{Existing, OpError, OpKind, SameKeys, StoreError};
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::link::{Cells, Link, literal};
 use super::settings::quoted;
 use super::values::{Bound, Raw};
+use crate::existing::TheirTable;
 use crate::refusals::refused;
 
 /// Names of columns for indexed fields begin with this.
@@ -103,18 +104,12 @@ impl Table {
     ) -> Result<Self, StoreError> {
         let columns = columns(link, keyspace, name).await?;
         let is_text = |column: &Column| matches!(&*column.cql_type, "text" | "ascii");
-        let (place, table) = (&link.place, format!("{keyspace}.{name}"));
-        if columns.is_empty() {
-            return Err(StoreError::NotSupported(format!(
-                "{place}: there is no table `{table}` that this user can see; write it as keyspace.table"
-            )));
-        }
-        let refused = |why: &str| {
-            let names: Vec<String> =
-                columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
-            let names = names.join(", ");
-            StoreError::NotSupported(format!("{place}: {why}; `{table}` has the columns {names}; {NAME_COLUMNS}"))
+        let table = TheirTable {
+            place: link.place.clone(),
+            name: format!("{keyspace}.{name}"),
+            columns: columns.iter().map(|column| &*column.name).collect(),
         };
+        table.check_exists("keyspace.table")?;
         // Partition key first, each part in its order.
         let mut keys: Vec<&Column> = columns.iter().filter(|column| column.position >= 0).collect();
         keys.sort_by_key(|column| (column.kind != "partition_key", column.position));
@@ -122,24 +117,21 @@ impl Table {
         if let Some(wanted) = &existing.key
             && !matches!(&keys[..], [only] if only.name == *wanted)
         {
-            return Err(refused(&format!("the column `{wanted}` alone is not its primary key")));
+            return Err(table.unnamed(&format!("the column `{wanted}` alone is not its primary key")));
         }
         if write && keys.len() > 1 {
-            return Err(refused("a table whose primary key has several columns can only be read"));
+            return Err(table.refused("a table whose primary key has several columns can only be read"));
         }
         let rest = || columns.iter().filter(|column| column.position < 0);
         let document = match &existing.body {
-            None if write => return Err(refused("no column is named for the document")),
-            None if body != Body::Json => return Err(refused("a whole row is JSON, and no column is named")),
-            None => Document::Row(columns.iter().map(|column| column.name.clone()).collect()),
+            None => {
+                table.check_row(write, body)?;
+                Document::Row(columns.iter().map(|column| column.name.clone()).collect())
+            }
             Some(wanted) => {
-                let Some(column) = rest().find(|column| column.name == *wanted) else {
-                    return Err(refused(&format!("there is no column `{wanted}` for the document")));
-                };
-                let bytes = column.cql_type == "blob" && body == Body::Bytes;
-                if !is_text(column) && !bytes {
-                    let why = format!("the column `{wanted}` is no text, or no blob for documents of bytes");
-                    return Err(refused(&why));
+                let column = table.named(wanted, "document", rest().map(|column| (&*column.name, column)))?;
+                if !is_text(column) && (column.cql_type != "blob" || body != Body::Bytes) {
+                    return Err(table.misfit(wanted, &column.cql_type));
                 }
                 Document::Column(wanted.clone())
             }

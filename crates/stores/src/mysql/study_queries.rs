@@ -13,7 +13,7 @@ use super::login::Server;
 use super::session::Done;
 use super::sql::Table;
 use crate::refusals::{not_supported, refused, refused_by_server};
-use crate::study_queries::{Column, Shape, end_row, sql};
+use crate::study_queries::{Column, Shape, end_row, is_object, sql};
 
 /// A query as a statement.
 pub(super) struct Prepared {
@@ -100,8 +100,7 @@ pub(super) fn columns(described: &[Described]) -> Vec<Column> {
 pub(super) fn push_row(columns: &[Column], row: Row, out: &mut Vec<u8>) {
     let values = row.unwrap();
     if let [Value::Bytes(text)] = &values[..]
-        && text.starts_with(b"{")
-        && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+        && is_object(text)
     {
         return out.extend_from_slice(text);
     }

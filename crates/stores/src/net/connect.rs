@@ -79,14 +79,21 @@ pub(crate) fn not_reached(host: &Host, error: &io::Error) -> StoreError {
 /// The error of TLS that was refused.
 pub(crate) fn not_trusted(host: &Host, error: &io::Error) -> StoreError {
     let text = error.to_string();
-    let remedy = if text.contains("NotValidForName") || text.contains("not valid for name") {
-        "its certificate is for another name; use that name as the host, or set tls_name="
-    } else if text.contains("UnknownIssuer") {
+    let remedy = tls_remedy(&text, "use that name as the host, or set tls_name=");
+    StoreError::Unreachable(format!("reached {host}, but TLS failed: {text}; {remedy}"))
+}
+
+/// What to do about an error of TLS with this text. `renamed` is what to do about a certificate for another name.
+pub(crate) fn tls_remedy(text: &str, renamed: &str) -> String {
+    if text.contains("NotValidForName") || text.contains("not valid for name") {
+        return format!("its certificate is for another name; {renamed}");
+    }
+    let remedy = if text.contains("UnknownIssuer") {
         "its certificate is from an untrusted authority; name that authority with tls_ca=FILE"
     } else if text.contains("CertificateRequired") || text.contains("certificate required") {
         "it requires a client certificate; set tls_cert=FILE and tls_key=FILE"
     } else {
         "if this port does not use TLS, use the scheme without it"
     };
-    StoreError::Unreachable(format!("reached {host}, but TLS failed: {text}; {remedy}"))
+    remedy.to_owned()
 }

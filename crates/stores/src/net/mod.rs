@@ -34,7 +34,7 @@ pub(crate) use tls::tests::{held_reader, shrink_buffers};
 #[cfg(feature = "net")]
 pub(crate) use {
     address::{Address, Host, key_prefix, read_host},
-    connect::{connect, encrypt, not_reached, not_trusted},
+    connect::{connect, encrypt, not_reached, not_trusted, tls_remedy},
     control::{Control, rest, settled, untold_settings},
     memo::{Memo, collection},
     sample::{KeySample, places},

@@ -1,5 +1,10 @@
 //! The CQL driver against a real Cassandra.
 
+mod cluster;
+mod faults;
+mod foreign_data;
+mod queries;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,8 +13,8 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::value::Row;
 use serde_json::{Value, json};
 use storebench_engine::store::{
-    AnyStore, BatchBuf, BulkWrite, CollectionId, CollectionLayout, CopyId, Durability, ErrorKind, Existing, Layout,
-    Namespace, Op, OpKind, Prepare, ReadConsistency, RowPage, Rows, SessionOptions, StoreError, Uses,
+    AnyStore, BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Namespace,
+    Op, OpKind, Prepare, ReadConsistency, RowPage, Rows, SessionOptions, StoreError, Uses,
 };
 use storebench_study::workload::Body;
 
@@ -97,15 +102,17 @@ fn the_driver_against_one_server() {
     let server = quick();
     what_the_server_does_not_guarantee_is_refused(&server);
     a_wrong_port_is_named(&server);
-    their_keyspace_is_told_and_left_alone(&server);
-    their_rows_are_read_as_json(&server);
-    their_column_of_documents_is_written(&server);
+    foreign_data::their_keyspace_is_told_and_left_alone(&server);
+    foreign_data::their_rows_are_read_as_json(&server);
+    foreign_data::their_column_of_documents_is_written(&server);
     an_expired_key_is_free_again(&server);
     requests_that_are_too_large_are_refused(&server);
     upserts_may_be_lightweight_transactions(&server);
     every_row_is_in_one_range(&server);
     indexed_fields_follow_their_documents(&server);
     several_sessions_write_together(&server);
+    queries::rows_are_json(&server);
+    queries::what_cql_cannot_do_is_refused(&server);
     tombstones_and_settings_are_told(&server);
 }
 
@@ -161,151 +168,6 @@ fn a_wrong_port_is_named(server: &Server) {
     let text = error.to_string();
     assert!(matches!(error, StoreError::Unreachable(_)), "{text}");
     assert!(text.contains(&port.to_string()) && !text.contains("secret"), "{text}");
-}
-
-/// All that could change in a keyspace.
-fn fingerprint(cql: &Cql, keyspace: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    for table in ["tables", "columns", "indexes", "keyspaces", "types"] {
-        all.extend(cql.run(&format!("SELECT * FROM system_schema.{table} WHERE keyspace_name = '{keyspace}'")));
-    }
-    all.extend(cql.run(&format!("SELECT id, doc, n, writetime(doc), ttl(doc) FROM {keyspace}.plain")));
-    all.extend(cql.run(&format!("SELECT * FROM {keyspace}.hits")));
-    all
-}
-
-fn their_keyspace_is_told_and_left_alone(server: &Server) {
-    let cql = Cql::new(server);
-    for statement in [
-        "CREATE KEYSPACE theirs WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "CREATE TABLE theirs.plain (id text PRIMARY KEY, doc text, n int)",
-        "CREATE TABLE theirs.hits (id text PRIMARY KEY, hits counter)",
-        "CREATE TYPE theirs.address (street text)",
-        "UPDATE theirs.hits SET hits = hits + 5 WHERE id = 'a'",
-    ] {
-        cql.run(statement);
-    }
-    for n in 0..50 {
-        cql.run(&format!("INSERT INTO theirs.plain (id, doc, n) VALUES ('k{n}', '{{\"n\":{n}}}', {n})"));
-    }
-    let before = fingerprint(&cql, "theirs");
-    let store = open(server, "?keyspace=theirs");
-    let Namespace::Foreign(what) = store.inspect().unwrap() else { panic!("not foreign") };
-    assert!(what.contains("theirs") && what.contains("3 objects"), "{what}");
-    for how in [Prepare::Fresh, Prepare::Keep, Prepare::Discard] {
-        assert!(matches!(store.prepare(&layout(), how), Err(StoreError::NotOurs(_))), "{how:?}");
-    }
-    store.remove().unwrap();
-    let mut names = store.collections().unwrap();
-    names.sort();
-    assert_eq!(names, ["theirs.hits", "theirs.plain"]);
-    store.prepare(&existing("plain", None, Some("doc")), Prepare::ReadOnly).unwrap();
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    assert_eq!(read(&mut driven, "k7"), json!({ "n": 7 }));
-    let refused = driven.call(Op::Upsert { key: "k7", body: b"{}" }).unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::Refused);
-    drop(driven);
-    assert_eq!(rows(&*store, None, None).len(), 50);
-    assert!(store.sample_keys(FIRST, 20, 1).unwrap().len() > 10);
-    assert!(store.sample_keys(FIRST, 200, 7).unwrap().len() > 40);
-    // Counters cannot be written as documents.
-    let counters = existing("hits", None, Some("hits"));
-    for how in [Prepare::WriteExisting, Prepare::ReadOnly] {
-        assert!(matches!(store.prepare(&counters, how), Err(StoreError::NotSupported(_))));
-    }
-    store.prepare(&existing("hits", None, None), Prepare::ReadOnly).unwrap();
-    assert_eq!(rows(&*store, None, None), [("a".to_owned(), json!({ "id": "a", "hits": 5 }), None)]);
-    assert_eq!(fingerprint(&cql, "theirs"), before);
-    // A table beside theirs, and only that one, goes again.
-    store.prepare(&layout(), Prepare::IntoExisting).unwrap();
-    Driven::open(&*store, Durability::MEMORY).unwrap().call(Op::Insert { key: "k7", body: b"{}" }).unwrap();
-    store.remove().unwrap();
-    assert_eq!(fingerprint(&cql, "theirs"), before);
-    let plain =
-        Layout { collections: vec![CollectionLayout { name: "plain".into(), ..layout().collections.remove(0) }] };
-    for how in [Prepare::IntoExisting, Prepare::Copy(CopyId(1))] {
-        let error = store.prepare(&plain, how).unwrap_err();
-        assert!(matches!(&error, StoreError::NotOurs(text) if text.contains("theirs.plain")), "{error}");
-    }
-    store.remove().unwrap();
-    assert_eq!(fingerprint(&cql, "theirs"), before);
-    store.close().unwrap();
-    cql.run("DROP KEYSPACE theirs");
-}
-
-fn their_rows_are_read_as_json(server: &Server) {
-    let cql = Cql::new(server);
-    for statement in [
-        "CREATE KEYSPACE kinds WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "CREATE TYPE kinds.address (street text, zip int)",
-        "CREATE TABLE kinds.people (town text, id int, \"Name\" text, tags set<text>, m map<int, text>, \
-         a frozen<address>, at timestamp, bytes blob, price decimal, PRIMARY KEY ((town), id))",
-        "INSERT INTO kinds.people (town, id, \"Name\", tags, m, a, at, bytes, price) VALUES ('x', 1, 'Ann \"A\"', \
-         {'p', 'q'}, {1: 'one'}, {street: 's', zip: 7}, '2024-01-02 03:04:05.678+0000', 0x01ff, 12.50)",
-        "INSERT INTO kinds.people (town, id, \"Name\") VALUES ('x', 2, 'Bob') USING TTL 1000",
-        "CREATE TABLE kinds.numbers (id bigint PRIMARY KEY, n int)",
-        "INSERT INTO kinds.numbers (id, n) VALUES (-5, 1)",
-    ] {
-        cql.run(statement);
-    }
-    let store = open(server, "");
-    store.prepare(&existing("kinds.people", None, None), Prepare::ReadOnly).unwrap();
-    let mut found = rows(&*store, None, None);
-    found.sort_by(|one, other| one.0.cmp(&other.0));
-    let ann = json!({
-        "a": { "street": "s", "zip": 7 }, "at": "2024-01-02 03:04:05.678Z", "bytes": "0x01ff", "id": 1,
-        "m": { "1": "one" }, "Name": "Ann \"A\"", "price": 12.50, "tags": ["p", "q"], "town": "x",
-    });
-    assert_eq!((found[0].0.as_str(), &found[0].1, found[0].2), (r#"["x",1]"#, &ann, None));
-    assert_eq!(found[1].0, r#"["x",2]"#);
-    assert!(found[1].2.is_some_and(|left| left > Duration::from_secs(900) && left <= Duration::from_secs(1_000)));
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    assert_eq!(read(&mut driven, r#"["x",1]"#), ann);
-    assert_eq!(driven.call(Op::Read { key: r#"["x",3]"# }).unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(driven.call(Op::Read { key: "x" }).unwrap_err().kind, ErrorKind::Refused);
-    drop(driven);
-    // A key that is a number.
-    store.prepare(&existing("kinds.numbers", Some("id"), None), Prepare::ReadOnly).unwrap();
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    assert_eq!(read(&mut driven, "-5"), json!({ "id": -5, "n": 1 }));
-    assert_eq!(store.sample_keys(FIRST, 5, 1).unwrap(), ["-5"]);
-    // What is wrong is told with the columns.
-    for (layout, part) in [
-        (existing("kinds.none", None, None), "no table `kinds.none`"),
-        (existing("kinds.people", Some("id"), None), "alone is not its primary key"),
-        (existing("kinds.people", None, Some("nothing")), "no column `nothing`"),
-        (existing("kinds.numbers", None, Some("n")), "no text"),
-    ] {
-        let error = store.prepare(&layout, Prepare::ReadOnly).unwrap_err();
-        assert!(matches!(&error, StoreError::NotSupported(text) if text.contains(part)), "{error}");
-    }
-    store.close().unwrap();
-    cql.run("DROP KEYSPACE kinds");
-}
-
-fn their_column_of_documents_is_written(server: &Server) {
-    let cql = Cql::new(server);
-    for statement in [
-        "CREATE KEYSPACE written WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "CREATE TABLE written.t (id text PRIMARY KEY, doc text, other int)",
-        "INSERT INTO written.t (id, doc, other) VALUES ('a', '{\"n\":1}', 9)",
-    ] {
-        cql.run(statement);
-    }
-    let store = open(server, "?keyspace=written");
-    store.prepare(&existing("t", None, Some("doc")), Prepare::WriteExisting).unwrap();
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    driven.call(Op::Upsert { key: "a", body: b"{\"n\":2}" }).unwrap();
-    assert_eq!(driven.call(Op::Insert { key: "a", body: b"{}" }).unwrap_err().kind, ErrorKind::Conflict);
-    driven.call(Op::Insert { key: "b", body: b"{}" }).unwrap();
-    driven.call(Op::MergePatch { key: "a", patch: b"{\"m\":3}" }).unwrap();
-    assert_eq!(driven.call(Op::Replace { key: "c", body: b"{}" }).unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(read(&mut driven, "a"), json!({ "n": 2, "m": 3 }));
-    driven.call(Op::Delete { key: "b" }).unwrap();
-    assert_eq!(cql.run("SELECT id, other FROM written.t"), ["[Some(Text(\"a\")), Some(Int(9))]"]);
-    assert_eq!(cql.run("SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'written'").len(), 1);
-    store.close().unwrap();
-    cql.run("DROP KEYSPACE written");
 }
 
 /// A row that was inserted would keep its key although its document has expired.
@@ -476,64 +338,4 @@ fn tombstones_and_settings_are_told(server: &Server) {
     assert!(value("replication of the keyspace").unwrap().contains("SimpleStrategy"));
     assert!(store.settle(Duration::from_secs(30)).unwrap());
     store.remove().unwrap();
-}
-
-/// A server that syncs before it acknowledges, and that wants a password.
-#[test]
-fn what_a_batch_commit_log_acknowledged_survives_a_kill() {
-    let server = Server::start_with("cassandra", &["--password", "right one", "--option=commitlog_sync: batch"]);
-    let url = |password: &str| format!("cassandra://{password}127.0.0.1:{}", server.port);
-    let password = "storebench:right%20one@";
-    for (wrong, part) in [("storebench:wr%20ng@", "refused the login"), ("", "wants a login")] {
-        let error = storebench_stores::open(&url(wrong)).unwrap().inspect().unwrap_err();
-        let text = error.to_string();
-        assert!(matches!(error, StoreError::Unreachable(_)) && text.contains(part), "{text}");
-        assert!(!text.contains("wr ng") && !text.contains("wr%20ng"), "{text}");
-    }
-    let store = storebench_stores::open(&url(password)).unwrap();
-    store.inspect().unwrap();
-    let levels: Vec<String> = store.capabilities().durability.iter().map(|(level, _)| level.to_string()).collect();
-    assert_eq!(levels, ["fsync", "acknowledged by majority, persisted disk on 1"]);
-    store.prepare(&layout(), Prepare::Fresh).unwrap();
-    assert!(Driven::open(&*store, Durability::MEMORY).is_err(), "the server always syncs");
-    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
-    let mut acknowledged = Vec::new();
-    for n in 0..200 {
-        let key = format!("k{n}");
-        driven.call(Op::Upsert { key: &key, body: b"{}" }).unwrap();
-        acknowledged.push(key);
-    }
-    // Of what is in flight, nothing is known, except what was acknowledged.
-    let keys: Vec<String> = (0..500).map(|n| format!("f{n}")).collect();
-    for (n, key) in keys.iter().enumerate() {
-        match n % 2 {
-            0 => driven.submit(Op::Upsert { key, body: b"{}" }),
-            _ => driven.submit(Op::Insert { key, body: b"{}" }),
-        };
-    }
-    driven.wait(Duration::from_millis(1), |_| false);
-    server.kill();
-    for (token, answer) in driven.finish(500) {
-        match answer {
-            Ok(_) => acknowledged.push(keys[usize::try_from(token.0).unwrap() - 201].clone()),
-            Err(error) => assert!(
-                matches!(error.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary),
-                "neither unknown nor temporary: {error}"
-            ),
-        }
-    }
-    // The first call may have been on its way when the client heard of the kill. Each later one was never sent.
-    let mut away = || driven.call(Op::Upsert { key: "away", body: b"{}" }).unwrap_err();
-    let first = away();
-    assert!(matches!(first.kind, ErrorKind::OutcomeUnknown | ErrorKind::Temporary), "{first}");
-    let later = away();
-    assert_eq!(later.kind, ErrorKind::Temporary, "{later}");
-    server.restart();
-    for key in &acknowledged {
-        driven.call_again(Op::Read { key }).unwrap_or_else(|error| panic!("{key} was acknowledged: {error}"));
-    }
-    assert!(driven.counters().disconnects >= 1);
-    drop(driven);
-    store.remove().unwrap();
-    store.close().unwrap();
 }

@@ -63,6 +63,10 @@ fn problem(language: Language, text: &Value) -> Option<String> {
     match (language, text) {
         (_, Value::Bool(false)) => None,
         (Language::Redis, _) => Some("Redis has no indexes over fields of documents; write redis = false".into()),
+        (Language::Cassandra, _) => Some(
+            "Cassandra indexes columns, not fields of JSON; name the fields in `index`, and write cassandra = false"
+                .into(),
+        ),
         (_, Value::String(sql)) if language.is_sql() => index_name(language, sql).err(),
         (Language::Postgres | Language::Sqlite | Language::Couchbase | Language::Mysql, _) => {
             wrong("a statement, such as \"create index NAME on {collection} (…)\"")
@@ -168,7 +172,7 @@ pub fn tokens(language: Language, text: &str) -> Result<Vec<&str>, String> {
             None if rest.starts_with(COLLECTION) => at + COLLECTION.len(),
             None => at + word.max(first.len_utf8()),
         };
-        let is_comment = end > at + 1 && ["--", "/*", "#"].iter().any(|mark| rest.starts_with(mark));
+        let is_comment = end > at + 1 && ["--", "/*", "#", "//"].iter().any(|mark| rest.starts_with(mark));
         if !first.is_whitespace() && !is_comment {
             all.push(&text[at..end]);
         }

@@ -27,11 +27,12 @@ pub enum Language {
     Mongodb,
     Redis,
     Mysql,
+    Cassandra,
 }
 
 names! { Language:
     Postgres "postgres", Sqlite "sqlite", Couchbase "couchbase", Ravendb "ravendb", Couchdb "couchdb",
-    Mongodb "mongodb", Redis "redis", Mysql "mysql",
+    Mongodb "mongodb", Redis "redis", Mysql "mysql", Cassandra "cassandra",
 }
 
 /// What stands for the store's own name of the collection in the text of a query.
@@ -221,7 +222,7 @@ impl Language {
             b'/' if self == Self::Mysql && (rest.starts_with("/*!") || rest.starts_with("/*M!")) => {
                 Err("an executable comment may do anything; remove `/*!`".into())
             }
-            b'/' if rest.starts_with("//") && self == Self::Ravendb => line(),
+            b'/' if rest.starts_with("//") && matches!(self, Self::Ravendb | Self::Cassandra) => line(),
             b'/' if rest.starts_with("/*") => self.comment(rest).map(|length| Some(at + length)),
             quote @ (b'\'' | b'"') => {
                 let escape = match self {
@@ -238,9 +239,9 @@ impl Language {
                 quoted(rest, b'`', false).map(|length| Some(at + length))
             }
             b'[' if self == Self::Sqlite => quoted(rest, b']', false).map(|length| Some(at + length)),
-            b'$' if self == Self::Postgres && !(at > 0 && in_name(bytes[at - 1])) => {
-                // $$…$$ or $tag$…$tag$
-                let tag = name_at(&rest[1..]);
+            b'$' if matches!(self, Self::Postgres | Self::Cassandra) && !(at > 0 && in_name(bytes[at - 1])) => {
+                // $$…$$ or, in PostgreSQL, $tag$…$tag$
+                let tag = if self == Self::Postgres { name_at(&rest[1..]) } else { "" };
                 if bytes.get(at + 1 + tag.len()) != Some(&b'$') {
                     return Ok(None);
                 }
@@ -302,7 +303,7 @@ impl Language {
                 })),
                 Err(error) => return Some(error),
             },
-            (Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb | Self::Mysql, _) => {
+            (Self::Postgres | Self::Sqlite | Self::Couchbase | Self::Ravendb | Self::Mysql | Self::Cassandra, _) => {
                 return wrong("a text, such as \"select … where city = $city\"");
             }
         }
@@ -492,8 +493,8 @@ mod tests {
 
     #[test]
     fn parameters_are_found_outside_of_strings_names_and_comments() {
-        use Language::{Couchbase, Mysql, Postgres, Ravendb, Sqlite};
-        for language in [Postgres, Sqlite, Couchbase, Mysql] {
+        use Language::{Cassandra, Couchbase, Mysql, Postgres, Ravendb, Sqlite};
+        for language in [Postgres, Sqlite, Couchbase, Mysql, Cassandra] {
             let text = "select '$a ''$b', \"$c\" -- $d\n from t /* $e */ where x = $x and y=$y_2 or z = $x";
             assert_eq!(params(language, text), ["x", "y_2", "x"], "{language}");
         }
@@ -505,6 +506,7 @@ mod tests {
         assert_eq!(params(Couchbase, "SELECT `$a` FROM t WHERE b = \"\\\"$c\" AND d = $d"), ["d"]);
         assert_eq!(params(Mysql, "select `$a`, 'it\\'s $b', 1--$c # $d\n , $e"), ["c", "e"]);
         assert!(Mysql.parts("select /*! $a */ 1").is_err() && Mysql.parts("select /*M!100 1 */ 1").is_err());
+        assert_eq!(params(Cassandra, "select $$ $a ' $$, 'it''s $b' from t where c = $c // $d"), ["c"]);
         assert_eq!(params(Postgres, "select 'ключ $a', $б, $b"), ["b"]);
     }
 
