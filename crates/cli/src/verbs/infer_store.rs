@@ -197,5 +197,6 @@ fn index_texts(name: &str, path: &[String], is_text: bool) -> QueryTexts {
         (Language::Couchbase, json!(false)),
         (Language::Redis, json!(false)),
         (Language::Mysql, json!(false)),
+        (Language::Opensearch, json!(false)),
     ])
 }
