@@ -49,6 +49,11 @@ fn of_user(language: Language) -> String {
             "aggregate": [{ "$match": { "user": "$user", "n": { "$gte": "$n" } } }, { "$sort": { "n": 1 } }]
         })
         .to_string(),
+        Language::Opensearch => json!({ "search": {
+            "query": { "bool": { "filter": [{ "term": { "user": "$user" } }, { "range": { "n": { "gte": "$n" } } }] } },
+            "sort": ["n"],
+        } })
+        .to_string(),
         Language::Redis => {
             let script = "local rows = {} \
                  for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do \
@@ -72,6 +77,7 @@ fn broken(language: Language) -> String {
         Language::Ravendb => "from {collection} where and".into(),
         Language::Couchdb => json!({ "find": { "selector": { "n": { "$no-such": 1 } } } }).to_string(),
         Language::Mongodb => json!({ "aggregate": [{ "$noSuchStage": {} }] }).to_string(),
+        Language::Opensearch => json!({ "search": { "query": { "no-such": {} } } }).to_string(),
         Language::Redis => json!(["NOSUCHCOMMAND"]).to_string(),
     }
 }
@@ -111,6 +117,7 @@ fn that_write(language: Language) -> Vec<String> {
             json!({ "delete": [{ "q": {}, "limit": 0 }] }).to_string(),
         ],
         Language::Couchdb => vec![json!({ "bulk_docs": { "docs": [] } }).to_string()],
+        Language::Opensearch => vec![json!({ "delete_by_query": { "query": { "match_all": {} } } }).to_string()],
         Language::Redis => {
             let set = "return redis.call('SET', KEYS[1], '{}')";
             vec![
@@ -137,6 +144,7 @@ fn index_of_user(language: Language) -> Result<String, Stop> {
         Language::Couchdb => json!({ "fields": ["user", "n"] }).to_string(),
         Language::Mongodb => json!({ "key": { "user": 1, "n": 1 } }).to_string(),
         Language::Redis | Language::Cassandra => return Err(Stop::NotSupported("indexes in its own language".into())),
+        Language::Opensearch => return Err(Stop::NotSupported("indexes over documents that it already has".into())),
     })
 }
 
@@ -153,7 +161,7 @@ fn no_indexes(language: Language) -> Vec<String> {
         Language::Ravendb => &["from d in {collection} select new { d. }", "this is no map of {collection}"],
         Language::Couchdb => &["[]", "{\"fields\":7}"],
         Language::Mongodb => &["[]", "{\"key\":{}}"],
-        Language::Redis | Language::Cassandra => &[],
+        Language::Redis | Language::Cassandra | Language::Opensearch => &[],
     };
     all.iter().map(|text| (*text).to_owned()).collect()
 }
@@ -170,6 +178,11 @@ fn document(user: &str, n: i64) -> Value {
 }
 
 fn fill(c: &mut Client, s: &Subject<'_>) -> Result<(), Stop> {
+    if language(s)? == Language::Opensearch {
+        // It indexes no field by itself, and a field only in documents that come later.
+        let mapped = s.store.build_index(s.indexed, INDEX, &json!({ "n": { "type": "integer" } }).to_string());
+        mapped.map_err(|error| Stop::failed(format!("mapping a field failed: {error}")))?;
+    }
     for (i, user) in USERS.iter().enumerate() {
         for n in 1..=3 {
             let body = document(user, n).to_string();

@@ -198,5 +198,6 @@ fn index_texts(name: &str, path: &[String], is_text: bool) -> QueryTexts {
         (Language::Redis, json!(false)),
         (Language::Mysql, json!(false)),
         (Language::Cassandra, json!(false)),
+        (Language::Opensearch, json!(false)),
     ])
 }

@@ -405,7 +405,8 @@ pub trait Store: Send + Sync + 'static {
         Err(StoreError::NotSupported("this store has no indexes in a language of its own".into()))
     }
 
-    /// Removes an index that [`build_index`](Self::build_index) has built.
+    /// Removes an index that [`build_index`](Self::build_index) has built. A store that indexes documents only when they
+    /// are written keeps it.
     fn drop_index(&self, _collection: CollectionId, _name: &str, _text: &str) -> Result<(), StoreError> {
         Err(StoreError::NotSupported("this store has no indexes in a language of its own".into()))
     }

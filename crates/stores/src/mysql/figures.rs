@@ -86,7 +86,7 @@ pub(super) async fn settle(server: &mut Server, places: &[String], at_most: Dura
     .await
 }
 
-/// Builds our tables anew, without the room of removed rows.
+/// Builds our tables again, without the room of removed rows.
 pub(super) async fn compact(server: &mut Server, places: &[String]) -> Result<(), StoreError> {
     if places.is_empty() {
         return Err(StoreError::NotSupported("OPTIMIZE TABLE needs a writable collection that Storebench made".into()));

@@ -1,5 +1,5 @@
 //! A session: as many connections as operations may be in flight, because the protocol answers one request at a time on
-//! each. An operation that finds one missing makes it anew.
+//! each. An operation that finds one missing makes it again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Setup {
         Ok(Connection { conn, prepared: HashMap::new() })
     }
 
-    /// Logs in to a server that may have been started anew, with settings that give less. Gives up before the operation
+    /// Logs in to a server that may have been started again, with settings that give less. Gives up before the operation
     /// that waits for it.
     async fn connect_again(&self) -> Result<Connection, StoreError> {
         let mut connection = self.connect(self.timeout / 2).await?;

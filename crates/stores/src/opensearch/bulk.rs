@@ -21,7 +21,7 @@ impl SearchDialect {
         let mut stored = Vec::new();
         for (number, (key, body)) in (0..).zip(items.iter()) {
             stored.clear();
-            let fits = collection.check_key(key).and_then(|()| collection.encode(key, body, &mut stored));
+            let fits = collection.encode(key, body, &mut stored);
             // A line break would end the document. JSON has them only between its parts.
             stored.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
             let bytes = stored.len() + 2 * key.len() + FRAME_BYTES;

@@ -1,6 +1,7 @@
 //! What the store declares.
 
 use storebench_engine::store::{Capabilities, Durability, OpKind, ReadConsistency, RowsKind, Support};
+use storebench_study::workload::Language;
 
 use super::json::KEY;
 use super::server::Welcome;
@@ -32,7 +33,6 @@ pub(super) fn of(
             lacks(&[OpKind::Read, OpKind::Exists, OpKind::BulkRead], why);
         }
     }
-    let has_points = welcome.is_none_or(Welcome::has_points_in_time);
     Capabilities {
         operations,
         why_not,
@@ -47,31 +47,19 @@ pub(super) fn of(
             ),
         ],
         indexes: true,
+        language: Some(Language::Opensearch),
         gives_up_at_timeout: true,
         own_members: &[KEY],
-        reserved_members: &[
-            KEY,
-            "_id",
-            "_index",
-            "_source",
-            "_routing",
-            "_field_names",
-            "_ignored",
-            "_nested_path",
-            "_seq_no",
-            "_version",
-            "_doc_count",
-        ],
+        reserved_members: &[KEY, "_id", "_index", "_source", "_routing", "_ignored", "_seq_no", "_version"],
         unique_names: true,
-        rows: if has_points { &[RowsKind::Walk] } else { &[] },
+        rows: if welcome.is_none_or(Welcome::has_points_in_time) { &[RowsKind::Walk] } else { &[] },
         notes: vec![
-            "A search sees only what a refresh has published, once a second by default. This is apart from durability. \
-             With consistency strong, each page, prefix and scan costs a refresh first; with stale-ok, none.",
+            "A search sees only what a refresh has published, once a second by default. This is apart from durability.",
             "Documents of an index that is read in key order have the member `storebench_key`, which the driver adds \
              and removes. Indexes that copies write into have not.",
-            "Fields that a study indexes are mapped as keywords, all others are only stored. A document whose indexed \
-             field is an object is refused, and so is one with an empty name at its top. Numbers are found as they are \
-             written: 7 does not find 7.0.",
+            "Fields that a study indexes are mapped as keywords, others only if it says how; the rest is only stored. A \
+             document whose indexed field is an object is refused, and so is one with an empty name at its top. Numbers \
+             are found as they are written: 7 does not find 7.0.",
             "Bytes are stored as base64 in a JSON document, which makes them a third larger. Counters are stored as a \
              number in a JSON document.",
             "Routing of documents is not copied. A copy out reads shard by shard, so one worker reads an index of \
@@ -104,11 +92,13 @@ fn operations(refresh: &str) -> Vec<(OpKind, Support)> {
         "reads the document, changes it and writes it with its _seq_no; starts over if another write came first";
     let searches = "with consistency strong, refreshes the index before the search, which sees only what is published";
     let supports = |kind| match kind {
-        OpKind::Touch | OpKind::Transaction | OpKind::View | OpKind::Query => None,
+        OpKind::Touch | OpKind::Transaction | OpKind::View => None,
         OpKind::Replace | OpKind::Append | OpKind::Prepend | OpKind::Counter | OpKind::MergePatch => {
             Some(Support::Approximated(loops))
         }
-        OpKind::Page | OpKind::Prefix | OpKind::Scan if refresh == "false" => Some(Support::Approximated(searches)),
+        OpKind::Page | OpKind::Prefix | OpKind::Scan | OpKind::Query if refresh == "false" => {
+            Some(Support::Approximated(searches))
+        }
         _ => Some(Support::Native),
     };
     OpKind::ALL.into_iter().filter_map(|kind| supports(kind).map(|support| (kind, support))).collect()

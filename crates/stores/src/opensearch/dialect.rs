@@ -9,6 +9,7 @@ use super::memory::{Awaits, SearchMemory};
 use crate::document::{self, CHANGED, EXISTS};
 use crate::http::{Answer, CONTENDED, Dialect, Method, Next, RequestBuf, TRIES, senseless};
 use crate::refusals::{check_fits, refused};
+use crate::study_queries::{ByNumber, Template};
 
 /// The longest key that OpenSearch takes.
 const KEY_BYTES: usize = 512;
@@ -54,6 +55,8 @@ pub(crate) struct SearchDialect {
     /// The longest body that the server accepts.
     pub(super) most_bytes: usize,
     pub(super) scratch: Vec<u8>,
+    /// Queries of the study, and whether each says how many rows it wants.
+    pub(super) queries: ByNumber<(Template, bool)>,
 }
 
 impl Dialect for SearchDialect {
@@ -78,18 +81,17 @@ impl Dialect for SearchDialect {
             Awaits::Last => self.last(memory, answer?, out.changes()).map(Some),
             Awaits::Refresh => self.refreshed(memory, &answer?, out),
             Awaits::Rows => self.rows(memory, &answer?, out),
-            Awaits::Existence => match answer? {
-                answer if answer.is_success() => Err(CHANGED),
-                answer => Err(fault(&answer, false)),
-            },
-            Awaits::Revision => {
+            Awaits::Existence | Awaits::Revision => {
                 let answer = answer?;
                 if !answer.is_success() {
                     return Err(fault(&answer, false));
                 }
+                if memory.awaits == Awaits::Existence {
+                    return Err(CHANGED);
+                }
                 json::push_revision(answer.body, &mut memory.revision).ok_or_else(|| senseless(&answer, false))?;
-                self.put_payload(memory, out)?;
-                Ok(None)
+                memory.awaits = Awaits::Write;
+                self.put(memory, &memory.payload, out).map(|()| None)
             }
             Awaits::Document => self.change(memory, &answer?, out).map(|()| None),
             Awaits::Write => self.written(memory, answer?, out),
@@ -120,49 +122,41 @@ impl SearchDialect {
                 out.begin(method).raw(path).raw("_doc/").segment(key).raw(query);
             }
             Op::Insert { key, body } | Op::Upsert { key, body } => {
-                collection.check_key(key)?;
                 let what = if matches!(request.op, Op::Insert { .. }) { "_create/" } else { "_doc/" };
                 out.begin(Method::PUT).raw(path).raw(what).segment(key).raw(&self.write);
                 collection.encode(key, body, out.body())?;
             }
             Op::Replace { key, body } => {
-                collection.check_key(key)?;
                 document::check(collection.body, body)?;
                 memory.keep(key, body);
-                self.ask_first(Awaits::Revision, memory, out);
+                self.ask_first(Awaits::Revision, memory, out)?;
             }
             Op::CompareAndSwap { key, expected, body } => {
-                collection.check_key(key)?;
                 document::check(collection.body, body)?;
                 memory.keep(key, body);
                 if json::revision(expected).is_none() {
-                    self.ask_first(Awaits::Existence, memory, out);
-                    return Ok(true);
+                    return self.ask_first(Awaits::Existence, memory, out).map(|()| true);
                 }
                 memory.revision.extend_from_slice(expected);
-                self.put_payload(memory, out)?;
+                memory.awaits = Awaits::Write;
+                self.put(memory, &memory.payload, out)?;
             }
             Op::Append { key, bytes: payload }
             | Op::Prepend { key, bytes: payload }
             | Op::MergePatch { key, patch: payload } => {
-                collection.check_key(key)?;
                 memory.keep(key, payload);
-                self.ask_first(Awaits::Document, memory, out);
+                self.ask_first(Awaits::Document, memory, out)?;
             }
             Op::Counter { key, delta, initial } => {
-                collection.check_key(key)?;
                 memory.keep(key, b"");
                 (memory.delta, memory.initial) = (delta, initial);
-                self.ask_first(Awaits::Document, memory, out);
+                self.ask_first(Awaits::Document, memory, out)?;
             }
             Op::BulkWrite { items, .. } => return Ok(self.begin_bulk_write(items, memory, out)),
             Op::BulkDelete { keys } | Op::BulkRead { keys } => return Ok(self.begin_by_keys(keys, memory, out)),
-            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => {
-                return self.begin_rows(&request.op, memory, out);
-            }
-            Op::View { .. } | Op::Query { .. } | Op::Touch { .. } | Op::Transaction { .. } => {
-                return Err(OpError::unsupported());
-            }
+            Op::Page { .. } | Op::Prefix { .. } | Op::Scan { .. } => return self.begin_rows(&request.op, memory, out),
+            Op::Query { number, text, values } => self.begin_query((number, text), values, memory, out)?,
+            Op::View { .. } | Op::Touch { .. } | Op::Transaction { .. } => return Err(OpError::unsupported()),
         }
         Ok(true)
     }
@@ -180,23 +174,17 @@ impl SearchDialect {
     }
 
     /// Requests what must be known before a write: the document, its revision, or whether it exists.
-    fn ask_first(&self, awaits: Awaits, memory: &mut SearchMemory, out: &mut RequestBuf) {
+    fn ask_first(&self, awaits: Awaits, memory: &mut SearchMemory, out: &mut RequestBuf) -> Result<(), OpError> {
+        self.collection(memory).check_key(&memory.key)?;
         memory.awaits = awaits;
         let method = if awaits == Awaits::Existence { Method::HEAD } else { Method::GET };
         out.begin(method).raw(&self.collection(memory).path).raw("_doc/").segment(&memory.key);
         out.raw(if awaits == Awaits::Revision { "?_source=false" } else { "" });
-    }
-
-    fn put_payload(&self, memory: &mut SearchMemory, out: &mut RequestBuf) -> Result<(), OpError> {
-        let payload = std::mem::take(&mut memory.payload);
-        let put = self.put(memory, &payload, out);
-        memory.payload = payload;
-        put
+        Ok(())
     }
 
     /// Stores a body over the revision, or as a new document if there is none.
-    fn put(&self, memory: &mut SearchMemory, body: &[u8], out: &mut RequestBuf) -> Result<(), OpError> {
-        memory.awaits = Awaits::Write;
+    fn put(&self, memory: &SearchMemory, body: &[u8], out: &mut RequestBuf) -> Result<(), OpError> {
         let collection = self.collection(memory);
         let revision = json::revision(&memory.revision);
         out.begin(Method::PUT).raw(&collection.path).raw(if revision.is_some() { "_doc/" } else { "_create/" });
@@ -216,11 +204,11 @@ impl SearchDialect {
         memory.tries += 1;
         match memory.kind {
             Some(OpKind::CompareAndSwap) => self.ask_first(Awaits::Existence, memory, out),
-            _ if memory.tries > TRIES => return Err(CONTENDED),
+            _ if memory.tries > TRIES => Err(CONTENDED),
             Some(OpKind::Replace) => self.ask_first(Awaits::Revision, memory, out),
             _ => self.ask_first(Awaits::Document, memory, out),
         }
-        Ok(None)
+        .map(|()| None)
     }
 
     /// The reply to a write of one document.
@@ -290,6 +278,7 @@ impl SearchDialect {
             _ => return Err(fault(answer, false)),
         };
         memory.change(kind, old, &mut self.scratch)?;
+        memory.awaits = Awaits::Write;
         self.put(memory, &self.scratch, out)
     }
 }
@@ -314,6 +303,7 @@ impl Collection {
 
     /// Appends the stored form of a body.
     pub(super) fn encode(&self, key: &str, body: &[u8], out: &mut Vec<u8>) -> Result<(), OpError> {
+        self.check_key(key)?;
         document::check(self.body, body)?;
         encode(self.body, self.keyed.then_some(key), body, out)
     }

@@ -9,6 +9,8 @@ use crate::http::{Answer, status_error, status_error_told};
 
 /// The type of the error of a missing index.
 const INDEX_IS_GONE: &str = "index_not_found_exception";
+/// The type of the error of a blocked index.
+const BLOCK: &str = "cluster_block_exception";
 /// The most that is quoted of a reason.
 const QUOTED: usize = 300;
 
@@ -26,19 +28,28 @@ pub(super) fn said(body: &[u8]) -> Option<String> {
     {
         told = format!("{told}; {cause}");
     }
-    Some(told.chars().take(QUOTED).collect())
+    let mut told: String = told.chars().take(QUOTED).collect();
+    if is_blocked(body) {
+        told += "; to write again, free space on the server's disk, or remove the setting index.blocks.…";
+    }
+    Some(told)
+}
+
+/// Whether writes to an index are blocked: 403; or 429, if the disk has reached the flood stage. It is checked before
+/// anything is written. 503 has the same type, of a cluster that is not ready.
+pub(super) fn is_blocked(body: &[u8]) -> bool {
+    let said = member(body, "error").and_then(told_by).unwrap_or_default();
+    said.starts_with(BLOCK) && !said.contains("SERVICE_UNAVAILABLE")
 }
 
 fn told_by(error: &[u8]) -> Option<String> {
     let part = |name| member(error, name).and_then(text).unwrap_or_default();
     let (kind, reason) = (part("type"), part("reason"));
-    // Some errors are only a text.
-    let plain = || text(error).map(Cow::into_owned);
     if kind.is_empty() {
-        plain()
-    } else {
-        Some(format!("{kind}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")))
+        // Some errors are only a text.
+        return text(error).map(Cow::into_owned);
     }
+    Some(format!("{kind}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
 /// The type of the error in an answer.
@@ -53,8 +64,7 @@ pub(super) fn index_is_gone(body: &[u8]) -> bool {
 
 /// The error of an answer that is not a success. `changes` says whether the request may have changed something.
 ///
-/// As [`status_error`], except for what is known of this store: a missing index, and an index whose writes are blocked
-/// (403; or 429, if the disk has reached the flood stage). A block is checked before anything is written.
+/// As [`status_error`], except for what is known of this store: a missing index, and an index whose writes are blocked.
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     let Some(said) = said(answer.body) else { return status_error(answer, changes) };
     let told = format!("HTTP {}: {said}", answer.status);
@@ -62,11 +72,8 @@ pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
         Some(INDEX_IS_GONE) => {
             OpError::new(ErrorKind::Failed, format!("{told}; the index may have been removed meanwhile"))
         }
-        Some("cluster_block_exception") if answer.status == 503 => OpError::new(ErrorKind::Temporary, told),
-        Some("cluster_block_exception") => {
-            let remedy = "the index is blocked: free space on the server's disk, or remove the setting index.blocks.…";
-            OpError::new(status_error(answer, changes).kind, format!("{told}; {remedy}"))
-        }
+        Some(BLOCK) if answer.status == 503 => OpError::new(ErrorKind::Temporary, told),
+        Some(BLOCK) => OpError::new(status_error(answer, changes).kind, told),
         _ => status_error_told(answer, changes, told),
     }
 }

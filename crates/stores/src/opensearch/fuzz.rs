@@ -45,6 +45,7 @@ fn take(bytes: &[u8]) {
             Op::Page { field: "user", value: "\"x\"", limit: 3 },
             Op::Prefix { prefix: "a", limit: 3 },
             Op::Scan { start: "a", end: Some("c"), limit: 3 },
+            Op::Query { number: 0, text: "{\"search\":{}}", values: items },
         ];
         let field = Field { name: "user".into(), asked: "user".into(), longest: 100 };
         let mut dialect = SearchDialect {

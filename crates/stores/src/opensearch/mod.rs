@@ -42,6 +42,7 @@ mod server;
 mod settings_reported;
 mod site;
 mod store;
+mod study_queries;
 mod theirs;
 mod walk;
 

@@ -2,16 +2,19 @@
 //!
 //! A search sees only what a refresh has published. If it must see all earlier writes, a refresh comes first.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
+use storebench_documents::json::Elements;
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
 
 use super::dialect::{Field, NO_SOURCE, SearchDialect};
 use super::errors::fault;
 use super::json::{self, KEY, decode, member_text};
 use super::memory::{Awaits, RowsWanted, SearchMemory};
-use crate::document::prefix_end_text;
 use crate::http::{Answer, Method, Next, RequestBuf, senseless};
 use crate::refusals::refused;
+use crate::study_queries::key_range;
 
 /// The most rows of one search (`index.max_result_window`).
 pub(super) const MOST_ROWS: u32 = 10_000;
@@ -30,40 +33,34 @@ impl SearchDialect {
         let rows = &mut memory.more;
         (rows.last, rows.end, rows.seen) = (None, None, 0);
         rows.query.clear();
-        match *op {
-            Op::Prefix { prefix, limit } => {
-                (memory.left, rows.end) = (limit, prefix_end_text(prefix));
-                rows.query.push_str(prefix);
-            }
-            Op::Scan { start, end, limit } => {
-                (memory.left, rows.end) = (limit, end.map(str::to_owned));
-                rows.query.push_str(start);
-            }
-            Op::Page { field, value, limit } => {
-                memory.left = limit;
-                rows.value =
-                    serde_json::from_str(value).map_err(|e| refused(format!("`{value}` is not a JSON value: {e}")))?;
-                rows.query = term(&collection.fields, field, &rows.value)?;
-                field.clone_into(&mut rows.field);
-            }
-            _ => return Err(OpError::unsupported()),
+        if let Op::Page { field, value, limit } = *op {
+            memory.left = limit;
+            rows.value =
+                serde_json::from_str(value).map_err(|e| refused(format!("`{value}` is not a JSON value: {e}")))?;
+            rows.query = term(&collection.fields, field, &rows.value)?;
+            field.clone_into(&mut rows.field);
+        } else if let Some((start, end, limit)) = key_range(op) {
+            (memory.left, rows.end) = (limit, end.map(Cow::into_owned));
+            rows.query.push_str(start);
         }
         if memory.kind != Some(OpKind::Page) && !collection.keyed {
             return Err(refused("the index has no copies of keys to sort by, so it cannot be read in key order"));
         }
         // The end of a range may precede its start.
-        if memory.left == 0
-            || rows.end.as_ref().is_some_and(|end| *end <= rows.query) && memory.kind != Some(OpKind::Page)
-        {
+        if memory.left == 0 || rows.end.as_ref().is_some_and(|end| *end <= rows.query) {
             return Ok(false);
         }
-        if self.refreshes {
-            memory.awaits = Awaits::Refresh;
-            out.begin(Method::POST).raw(&collection.path).raw("_refresh").only_reads();
-        } else {
-            self.ask_rows(memory, out)?;
+        self.begin_search(memory, out).map(|()| true)
+    }
+
+    /// Requests the rows, after a refresh if they must have all earlier writes.
+    pub(super) fn begin_search(&self, memory: &mut SearchMemory, out: &mut RequestBuf) -> Result<(), OpError> {
+        if !self.refreshes {
+            return self.ask_rows(memory, out);
         }
-        Ok(true)
+        memory.awaits = Awaits::Refresh;
+        out.begin(Method::POST).raw(&self.collection(memory).path).raw("_refresh").only_reads();
+        Ok(())
     }
 
     /// Handles the answer to a refresh.
@@ -74,14 +71,8 @@ impl SearchDialect {
         out: &mut RequestBuf,
     ) -> Next<'a> {
         if !answer.is_success() {
-            let mut error = fault(answer, false);
-            if matches!(answer.status, 401 | 403) {
-                error.message.to_mut().push_str(
-                    "; a search sees earlier writes only after a refresh, which this user may not ask for: use the \
-                     consistency stale-ok",
-                );
-            }
-            return Err(error);
+            // Of a user that may not refresh, the server's words name the permission.
+            return Err(fault(answer, false));
         }
         let failed = json::member(answer.body, "_shards").and_then(|shards| json::member(shards, "failed"));
         if failed != Some(b"0") {
@@ -99,25 +90,19 @@ impl SearchDialect {
         out.begin(Method::POST).raw(&self.collections[memory.collection].path).only_reads();
         out.raw("_search?allow_partial_search_results=false");
         let body = out.body();
-        rows.asked = memory.left.min(MOST_ROWS);
-        if memory.kind == Some(OpKind::Page) {
-            if rows.seen > 0 {
-                // Some were left out, and the next ones may be too.
-                rows.asked = rows.asked.max(64);
-            }
-            rows.asked = rows.asked.min(MOST_ROWS.saturating_sub(rows.seen));
-            if rows.asked == 0 {
-                return Err(refused(format!(
-                    "OpenSearch shows {MOST_ROWS} rows of a search (index.max_result_window); use a lower limit"
-                )));
-            }
-            body.extend_from_slice(
-                format!(r#"{{"sort":["_doc"],"from":{},"query":{}"#, rows.seen, rows.query).as_bytes(),
-            );
-        } else {
-            body.extend_from_slice(range(rows).as_bytes());
+        if memory.kind == Some(OpKind::Query) {
+            body.extend_from_slice(&memory.payload);
+            return Ok(());
         }
-        body.extend_from_slice(format!(r#","size":{},"track_total_hits":false}}"#, rows.asked).as_bytes());
+        let page = memory.kind == Some(OpKind::Page);
+        // Of a page some were left out, and the next ones may be too. The server refuses what is behind its
+        // index.max_result_window.
+        rows.asked = memory.left.min(MOST_ROWS).max(if page && rows.seen > 0 { 64 } else { 0 });
+        let search = match page {
+            true => format!(r#"{{"sort":["_doc"],"from":{},"query":{}"#, rows.seen, rows.query),
+            false => range(rows),
+        };
+        body.extend_from_slice(format!(r#"{search},"size":{},"track_total_hits":false}}"#, rows.asked).as_bytes());
         Ok(())
     }
 
@@ -131,12 +116,14 @@ impl SearchDialect {
         if !answer.is_success() {
             return Err(fault(answer, false));
         }
+        if memory.kind == Some(OpKind::Query) {
+            return self.query_rows(memory, answer);
+        }
         let collection = &self.collections[memory.collection];
         let rows = &mut memory.more;
         let wrong = || senseless(answer, false);
-        let hits = json::member(answer.body, "hits").and_then(|hits| json::member(hits, "hits"));
         let (mut count, page) = (0, memory.kind == Some(OpKind::Page));
-        for hit in json::elements(hits.filter(|hits| json::is_array(hits)).ok_or_else(wrong)?) {
+        for hit in hits(answer)? {
             count += 1;
             let id = member_text(hit, "_id").ok_or_else(wrong)?;
             let source = json::member(hit, "_source").ok_or(NO_SOURCE)?;
@@ -159,6 +146,12 @@ impl SearchDialect {
         }
         Ok(Some(memory.reply()))
     }
+}
+
+/// The hits of a search.
+pub(super) fn hits<'a>(answer: &Answer<'a>) -> Result<Elements<'a>, OpError> {
+    let hits = json::member(answer.body, "hits").and_then(|hits| json::member(hits, "hits"));
+    Ok(json::elements(hits.filter(|hits| json::is_array(hits)).ok_or_else(|| senseless(answer, false))?))
 }
 
 /// The beginning of a search for the keys of a range that follow the last one.

@@ -27,15 +27,13 @@ impl Server {
             let path = path(name, "_search?allow_partial_search_results=false");
             let told = self.done(Method::POST, &path, Some(&search), "sample keys").await?;
             let hits = told["hits"]["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
-            for key in hits.iter().filter_map(|hit| hit["_id"].as_str()) {
-                if keys.len() < at_most && known.insert(key.to_owned()) {
-                    keys.push(key.to_owned());
-                }
-            }
+            let found = hits.iter().filter_map(|hit| hit["_id"].as_str().map(str::to_owned));
+            keys.extend(found.filter(|key| known.insert(key.clone())));
             if hits.len() < size || keys.len() == before || keys.len() >= at_most {
                 break;
             }
         }
+        keys.truncate(at_most);
         Ok(keys)
     }
 }

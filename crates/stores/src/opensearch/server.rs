@@ -19,6 +19,8 @@ pub(super) struct Welcome {
     pub(super) elastic: bool,
     pub(super) number: String,
     pub(super) version: (u32, u32),
+    /// Whether it is Elasticsearch 7.10 without what is not open source.
+    pub(super) oss: bool,
 }
 
 impl Welcome {
@@ -34,7 +36,7 @@ impl Welcome {
 
     /// Whether it has points in time.
     pub(super) fn has_points_in_time(&self) -> bool {
-        self.elastic || self.version >= (2, 4)
+        if self.elastic { !self.oss } else { self.version >= (2, 4) }
     }
 }
 
@@ -91,7 +93,7 @@ impl Server {
         let response = self.client.call(method, path, body).await?;
         match response.status {
             401 => Err(response.rejected_user(&self.host, "opensearch")),
-            429 => Err(response.too_busy(&self.host)),
+            429 if !errors::is_blocked(response.answer().body) => Err(response.too_busy(&self.host)),
             _ => Ok(response),
         }
     }
@@ -101,7 +103,9 @@ impl Server {
         let said = errors::said(response.answer().body).unwrap_or_else(|| response.answer().shown());
         let text = format!("{} could not {doing}: HTTP {}: {said}", self.host, response.status);
         match response.status {
-            403 => StoreError::Unreachable(format!("{text}; use a user with this permission")),
+            403 if !errors::is_blocked(response.answer().body) => {
+                StoreError::Unreachable(format!("{text}; use a user with this permission"))
+            }
             _ => StoreError::Failed(text),
         }
     }
@@ -126,9 +130,11 @@ impl Server {
     pub(super) async fn welcome(&self) -> Result<Welcome, StoreError> {
         let response = self.call(Method::GET, "/", None).await?;
         let told = response.json();
-        let number = told["version"]["number"].as_str().unwrap_or_default().to_owned();
-        let elastic = told["version"]["distribution"] != "opensearch";
-        if elastic && told["tagline"] != "You Know, for Search" || !response.is_success() {
+        let text = |name: &str| told["version"][name].as_str().unwrap_or_default().to_owned();
+        let (number, distribution) = (text("number"), text("distribution"));
+        let elastic = distribution.is_empty();
+        let known = if elastic { told["tagline"] == "You Know, for Search" } else { distribution == "opensearch" };
+        if !known || !response.is_success() {
             return Err(StoreError::Unreachable(format!(
                 "{} speaks HTTP, but is neither OpenSearch nor Elasticsearch ({}); check the port (usually 9200)",
                 self.host,
@@ -137,7 +143,7 @@ impl Server {
         }
         let mut parts = number.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        let welcome = Welcome { elastic, number, version };
+        let welcome = Welcome { elastic, number, version, oss: text("build_flavor") == "oss" };
         let oldest = if elastic { (7, 10) } else { (1, 0) };
         if version < oldest {
             return Err(StoreError::NotSupported(format!(
@@ -154,7 +160,8 @@ impl Server {
     pub(super) async fn indexes(&self, name: &str, what: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         // `*` is for Storebench's own patterns.
         let path = path(name, what).replace("%2A", "*");
-        let path = format!("{}?expand_wildcards=all", path.trim_end_matches('/'));
+        let defaults = if what.is_empty() { "&include_defaults=true" } else { "" };
+        let path = format!("{}?expand_wildcards=all{defaults}", path.trim_end_matches('/'));
         let response = self.call(Method::GET, &path, None).await?;
         match (response.status, response.json()) {
             (404, _) => Ok(None),
@@ -206,11 +213,16 @@ impl Server {
         }
     }
 
-    /// Adds fields to the mapping of an index. Only documents that are written from now on are found by them.
-    pub(super) async fn map_fields(&self, index: &str, properties: &Value) -> Result<(), StoreError> {
-        let body = json!({ "properties": properties });
+    /// Adds to the mapping of an index. Only documents that are written from now on are found by its new fields.
+    pub(super) async fn map(&self, index: &str, mapping: &Value) -> Result<(), StoreError> {
         let doing = format!("index fields of `{index}`");
-        self.done(Method::PUT, &path(index, "_mapping"), Some(&body), &doing).await.map(drop)
+        self.done(Method::PUT, &path(index, "_mapping"), Some(mapping), &doing).await.map(drop)
+    }
+
+    /// Whether an index has documents, or may have some.
+    pub(super) async fn has_documents(&self, index: &str) -> Result<bool, StoreError> {
+        let names = [index.to_owned()];
+        Ok(!self.refresh(&names).await? || self.count(&names, None).await? > 0)
     }
 
     /// Makes searches see everything that was written. Returns false if this user may not ask for it.
@@ -237,17 +249,13 @@ impl Server {
         let names = "index.translog.durability,index.number_of_replicas";
         let path = path(index, &format!("_settings/{names}?flat_settings=true&include_defaults=true"));
         let told = self.done(Method::GET, &path, None, &format!("read the settings of `{index}`")).await?;
-        // Behind an alias there may be several. The weakest counts.
-        let mut weakest = (false, u64::MAX);
-        for index in told.as_object().into_iter().flatten().map(|(_, index)| index) {
-            let of = |name: &str| {
-                let value = [&index["settings"][name], &index["defaults"][name]].map(Value::as_str);
-                value.into_iter().flatten().next().unwrap_or_default().to_lowercase()
-            };
-            weakest.0 |= of("index.translog.durability") == "async";
-            weakest.1 = weakest.1.min(of("index.number_of_replicas").parse().unwrap_or(0));
-        }
-        Ok(weakest)
+        let index = told.as_object().and_then(|all| all.values().next());
+        let of = |name: &str| {
+            let value = ["settings", "defaults"].into_iter().find_map(|part| index?[part][name].as_str());
+            value.unwrap_or_default().to_lowercase()
+        };
+        let replicas = of("index.number_of_replicas").parse().unwrap_or(0);
+        Ok((of("index.translog.durability") == "async", replicas))
     }
 
     /// Sets the durability of the log of an index.

@@ -38,8 +38,7 @@ impl Indexes<'_> {
         let known = found.get(index).map(|index| index["mappings"]["properties"].clone()).unwrap_or_default();
         let wanted: BTreeSet<&String> = layout.indexes.iter().flatten().collect();
         let missing = properties(false, wanted.into_iter().filter(|field| known.get(field.as_str()).is_none()));
-        let names = [index.to_owned()];
-        if !missing.is_empty() && (!self.server.refresh(&names).await? || self.server.count(&names, None).await? > 0) {
+        if !missing.is_empty() && self.server.has_documents(index).await? {
             let fields: Vec<&str> = missing.keys().map(String::as_str).collect();
             return Err(StoreError::NotSupported(format!(
                 "{}: the index `{index}` has documents and no index on {}, and would find only documents that are \
@@ -113,7 +112,7 @@ impl Site for Indexes<'_> {
             }
         }
         for (fields, index) in missing.iter().filter(|(fields, _)| !fields.is_empty()) {
-            self.server.map_fields(index, &json!(fields)).await?;
+            self.server.map(index, &json!({ "properties": fields })).await?;
         }
         Ok(SiteOutcome::Done)
     }

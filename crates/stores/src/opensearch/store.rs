@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use storebench_engine::store::{
-    Account, Acknowledged, Capabilities, CollectionId, CollectionLayout, Description, Durability, Explanation,
-    Holdings, Layout, LocalFuture, Op, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows, Runtime,
-    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, prepare, remove,
+    Account, Acknowledged, BuiltIndex, Capabilities, CollectionId, CollectionLayout, Description, Durability,
+    Explanation, Holdings, Layout, LocalFuture, Op, Persisted, Prepare, ReadConsistency, Request, RowStream, Rows,
+    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, prepare, remove,
 };
 use storebench_study::workload::Body;
 
 use super::dialect::{Collection, SearchDialect};
 use super::json::KEY;
-use super::rows;
 use super::server::{Server, Welcome, documents_of, path, paths};
 use super::site::Indexes;
 use super::theirs::Behind;
@@ -22,8 +21,9 @@ use super::walk::Shards;
 use super::{SCHEME, capabilities, settings_reported};
 use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled, untold_settings};
-use crate::refusals::{check_guaranteed, not_supported};
+use crate::refusals::check_guaranteed;
 use crate::registry::Options;
+use crate::study_queries::ByNumber;
 
 /// The timeout of a control call that does not wait for work of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ impl OpenSearchStore {
     /// # Errors
     /// `BadUrl`.
     pub(crate) fn new(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
-        let tls = url.split(':').next().is_some_and(|scheme| scheme.ends_with("searchs"));
+        let tls = url.split(':').next().is_some_and(|scheme| scheme.ends_with('s'));
         let address = Address::parse(url, SCHEME.example, 9200, tls, options)?;
         check_place(&address, "index", "OpenSearch")?;
         let prefix = name_prefix(options)?;
@@ -109,18 +109,16 @@ impl OpenSearchStore {
 
     fn site<'s>(&'s self, server: &'s Server, how: Prepare) -> Indexes<'s> {
         let mut settings = json!({});
+        if !matches!(how, Prepare::Copy(_)) {
+            // A query on a field that is not mapped is refused, where it would find nothing.
+            settings["query.parse.allow_unmapped_fields"] = false.into();
+        }
         for (name, value) in [("number_of_replicas", self.replicas), ("number_of_shards", self.shards)] {
             if let Some(value) = value {
                 settings[name] = value.into();
             }
         }
         Indexes { server, prefix: &self.prefix, shown: &self.address.shown, settings, how }
-    }
-
-    /// The name of a collection's index, or of what others made.
-    fn index(&self, collection: &CollectionLayout) -> String {
-        let ours = || lower_case_name(&self.prefix, &collection.name);
-        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
     }
 
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
@@ -139,7 +137,7 @@ impl OpenSearchStore {
         }
         let mut ready = Ready { collections: Vec::new(), read_only: how == Prepare::ReadOnly, theirs_async: None };
         for layout in &layout.collections {
-            let (name, theirs) = (self.index(layout), layout.existing.is_some());
+            let (name, theirs) = (self.full_name(layout), layout.existing.is_some());
             if theirs && layout.body != Body::Json {
                 return Err(StoreError::NotSupported(format!(
                     "`{name}` holds JSON; bytes and counters require indexes that Storebench created"
@@ -169,22 +167,17 @@ impl OpenSearchStore {
         let log = if wanted == Durability::MEMORY { "async" } else { "request" };
         for Prepared { name, layout, .. } in &ready.collections {
             let (is_async, replicas) = server.log_of(name).await?;
-            if replicas + 1 < copies {
+            let now = if is_async { "async" } else { "request" };
+            if replicas + 1 < copies || now != log && layout.existing.is_some() {
                 return Err(StoreError::NotSupported(format!(
-                    "{}: the index `{name}` has {replicas} replicas, too few for `{wanted}`; load it again",
+                    "{}: `{name}` has {replicas} replicas and index.translog.durability={now}, which does not give \
+                     `{wanted}`; change it, or load it again",
                     self.address.shown
                 )));
             }
-            if (log == "async") == is_async {
-                continue;
+            if now != log {
+                server.set_log(name, log).await?;
             }
-            if layout.existing.is_some() {
-                return Err(StoreError::NotSupported(format!(
-                    "{}: `{name}` no longer has index.translog.durability={log}, so it does not give `{wanted}`",
-                    self.address.shown
-                )));
-            }
-            server.set_log(name, log).await?;
         }
         Ok(())
     }
@@ -216,6 +209,7 @@ impl OpenSearchStore {
             copies,
             most_bytes,
             scratch: Vec::new(),
+            queries: ByNumber::default(),
         }
     }
 
@@ -260,8 +254,10 @@ impl Store for OpenSearchStore {
         })
     }
 
+    /// The name of its index, or of what others made.
     fn full_name(&self, collection: &CollectionLayout) -> String {
-        self.index(collection)
+        let ours = || lower_case_name(&self.prefix, &collection.name);
+        collection.existing.as_ref().map_or_else(ours, |existing| existing.name.clone())
     }
 
     /// Indexes and data streams. Those whose names begin with a dot are the server's own.
@@ -335,19 +331,16 @@ impl Store for OpenSearchStore {
             if indexes.is_empty() {
                 return Ok(Stats::new());
             }
-            let told = server.figures(&indexes, "docs,store,translog,segments,merge,refresh,indexing,search").await?;
+            let told = server.figures(&indexes, "docs,store,translog,segments,merge,refresh").await?;
             let figures = [
                 ("documents", "/primaries/docs/count"),
                 ("deleted_documents", "/primaries/docs/deleted"),
                 ("file_bytes", "/total/store/size_in_bytes"),
                 ("wal_bytes", "/total/translog/size_in_bytes"),
                 ("segments", "/total/segments/count"),
-                ("merges_running", "/total/merges/current"),
                 ("merged_bytes_total", "/total/merges/total_size_in_bytes"),
                 ("merge_throttled_ms_total", "/total/merges/total_throttled_time_in_millis"),
                 ("refreshes_total", "/total/refresh/external_total"),
-                ("indexing_failed_total", "/total/indexing/index_failed"),
-                ("searches_total", "/total/search/query_total"),
             ];
             let figure = |(name, at): (&str, &str)| Some((name.to_owned(), told.pointer(at)?.as_f64()?));
             Ok(figures.into_iter().filter_map(figure).collect())
@@ -411,17 +404,10 @@ impl Store for OpenSearchStore {
             let ready = self.ready()?;
             let prepared = ready.get(collection)?;
             let server = self.greeted(PATIENCE).await?;
-            let welcome = self.welcome.get();
-            if !welcome.as_ref().is_some_and(Welcome::has_points_in_time) {
-                let version = self.describe().version;
-                return Err(StoreError::NotSupported(format!(
-                    "{version} has no points in time; they need OpenSearch 2.4"
-                )));
-            }
             server.refresh(std::slice::from_ref(&prepared.name)).await?;
             let indexes = prepared.behind.indexes.iter().filter(|(_, shards)| shard < *shards);
             Ok(Box::new(Shards {
-                elastic: welcome.is_some_and(|known| known.elastic),
+                elastic: self.welcome.get().is_some_and(|known| known.elastic),
                 server,
                 body: prepared.layout.body,
                 keyed: prepared.keyed,
@@ -434,21 +420,31 @@ impl Store for OpenSearchStore {
     }
 
     fn explain(&self, request: &Request<'_>) -> Result<Option<Explanation>, StoreError> {
+        // A page or a range of keys has only one way.
+        let Op::Query { text, values, .. } = request.op else { return Ok(None) };
         let ready = self.ready()?;
-        let plan = match request.op {
-            Op::Prefix { prefix, limit } => format!("the terms of {KEY} from {prefix:?}, limit={limit}"),
-            Op::Scan { start, end, limit } => {
-                format!("the terms of {KEY} from {start:?} to {end:?} (exclusive), limit={limit}")
-            }
-            Op::Page { field, value, limit } => {
-                let value = serde_json::from_str(value).unwrap_or_default();
-                let fields = &ready.get(request.collection)?.behind.fields;
-                let query = rows::term(fields, field, &value).map_err(not_supported)?;
-                format!("the inverted index: {query}, limit={limit}")
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(Explanation { plan, full_scan: false }))
+        let index = &ready.get(request.collection)?.name;
+        self.control.block_on(self.server(PATIENCE).plan(index, text, values)).map(Some)
+    }
+
+    fn try_query(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let Op::Query { text, values, .. } = request.op else { return Ok(()) };
+        let ready = self.ready()?;
+        let index = &ready.get(request.collection)?.name;
+        self.control.block_on(self.server(PATIENCE).try_query(index, text, values))
+    }
+
+    fn build_index(&self, collection: CollectionId, name: &str, text: &str) -> Result<BuiltIndex, StoreError> {
+        let ready = self.ready()?;
+        let index = &ready.get(collection)?.name;
+        let begun = Instant::now();
+        let made = self.control.block_on(self.server(PATIENCE).map_for_queries(index, name, text))?;
+        Ok(BuiltIndex { took: made.then(|| begun.elapsed()), bytes: None })
+    }
+
+    /// A mapping stays until its index is removed. The documents that come are indexed by it.
+    fn drop_index(&self, _collection: CollectionId, _name: &str, _text: &str) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -44,7 +44,6 @@ impl Server {
             return Err(refused("is red: a part of its documents cannot be reached; repair it first".into()));
         }
         let one = found.len() == 1;
-        let of_stream = |index: &String| index.starts_with(".ds-") && index != name;
         let behind = Behind {
             by_key: one && found.values().all(|told| told["mappings"]["_routing"]["required"] != true),
             fields: found.values().next().map(|told| exact_fields(&told["mappings"]["properties"])).unwrap_or_default(),
@@ -54,7 +53,12 @@ impl Server {
             let ours = found.iter().any(|(index, told)| mark_in(index, &told["aliases"]).is_some());
             let why = match () {
                 () if ours => "was made by Storebench, in its own format",
-                () if found.keys().any(of_stream) => "is a data stream, which only appends",
+                () if found.values().any(|told| told["data_stream"].is_string()) => {
+                    "is a data stream, or an index of one, which only appends"
+                }
+                () if found.values().any(|told| told["aliases"][name]["is_write_index"] == false) => {
+                    "is an alias without a write index"
+                }
                 () if !one => "is an alias of several indexes: a key may be in another one than its write index",
                 () if !behind.by_key => "requires routing for each document",
                 () => return Ok(behind),
@@ -71,7 +75,8 @@ fn shards(told: &Value) -> u32 {
 
 /// Why an index does not give back all documents as they were written.
 fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
-    if told["settings"]["index"]["verified_before_close"] == "true" {
+    let (settings, source) = (&told["settings"]["index"], &told["mappings"]["_source"]);
+    if settings["verified_before_close"] == "true" {
         return Some(format!("is closed (index `{index}`); open it first"));
     }
     let alias = &told["aliases"][name];
@@ -82,15 +87,27 @@ fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
             ));
         }
     }
-    let source = &told["mappings"]["_source"];
-    let kept = source.as_object().is_none_or(|source| {
-        source.iter().all(|(part, value)| part == "enabled" && value == true || part == "mode" && value == "stored")
-    });
-    (!kept).then(|| {
-        format!(
-            "does not keep documents as they were written (index `{index}`, _source: {source}), so they cannot be read"
-        )
-    })
+    let stored = |mode: &Value| mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("stored"));
+    let kept =
+        |(part, value): (&String, &Value)| part == "enabled" && *value == true || part == "mode" && stored(value);
+    let (mode, kind) = (&settings["mapping"]["source"]["mode"], &settings["mode"]);
+    let hides = |settings: &Value| settings["index"]["mapping"]["exclude_source_vectors"] == "true";
+    let hides_vectors = hides(&told["settings"]) || hides(&told["defaults"]);
+    let vector = |kind: &str| told["mappings"].to_string().contains(&format!("\"type\":\"{kind}\""));
+    let why = match () {
+        () if !source.as_object().into_iter().flatten().all(kept) => format!("_source: {source}"),
+        () if !mode.is_null() && !stored(mode) => format!("index.mapping.source.mode: {mode}"),
+        // Both make documents from their fields, unless they are set to store them.
+        () if (kind == "logsdb" || kind == "time_series") && !stored(mode) && !stored(&source["mode"]) => {
+            format!("index.mode: {kind}")
+        }
+        () if settings["derived_source"]["enabled"] == "true" => "index.derived_source.enabled".into(),
+        () if hides_vectors && ["dense_vector", "sparse_vector", "rank_vectors"].into_iter().any(vector) => {
+            "index.mapping.exclude_source_vectors; set it to false".into()
+        }
+        () => return None,
+    };
+    Some(format!("does not return documents as they were written (index `{index}`, {why}), so they cannot be read"))
 }
 
 /// The top-level fields whose terms are the values, or that have such a part, as a text has by default.
@@ -118,13 +135,33 @@ mod tests {
         let why = |told: Value| incomplete("logs", "logs-1", &told);
         let open = json!({ "aliases": { "logs": {} }, "mappings": {}, "settings": { "index": {} } });
         assert_eq!(why(open), None);
-        assert_eq!(why(json!({ "mappings": { "_source": { "enabled": true } } })), None);
+        let vectors = json!({ "properties": { "v": { "properties": { "w": { "type": "dense_vector" } } } } });
+        let vectors = |part: &str, hides: &str| {
+            let index = json!({ "mapping": { "exclude_source_vectors": hides } });
+            json!({ part: { "index": index }, "mappings": vectors })
+        };
+        for told in [
+            json!({ "mappings": { "_source": { "enabled": true } } }),
+            json!({ "mappings": { "properties": { "dense_vector": { "type": "keyword" } } } }),
+            vectors("settings", "false"),
+            json!({ "mappings": vectors("", "")["mappings"] }),
+            json!({ "settings": { "index": { "mode": "logsdb", "mapping": { "source": { "mode": "STORED" } } } } }),
+            json!({ "settings": { "index": { "mode": "logsdb" } }, "mappings": { "_source": { "mode": "stored" } } }),
+            json!({ "settings": { "index": { "mode": "lookup", "derived_source": { "enabled": "false" } } } }),
+        ] {
+            assert_eq!(why(told.clone()), None, "{told}");
+        }
         for (told, said) in [
             (json!({ "settings": { "index": { "verified_before_close": "true" } } }), "is closed"),
             (json!({ "aliases": { "logs": { "filter": { "term": {} } } } }), "filter"),
             (json!({ "mappings": { "_source": { "enabled": false } } }), "_source"),
             (json!({ "mappings": { "_source": { "excludes": ["a"] } } }), "excludes"),
             (json!({ "mappings": { "_source": { "mode": "synthetic" } } }), "synthetic"),
+            (json!({ "settings": { "index": { "mapping": { "source": { "mode": "synthetic" } } } } }), "source.mode"),
+            (json!({ "settings": { "index": { "mode": "time_series" } } }), "index.mode"),
+            (json!({ "settings": { "index": { "derived_source": { "enabled": "true" } } } }), "derived_source"),
+            (vectors("settings", "true"), "exclude_source_vectors"),
+            (vectors("defaults", "true"), "exclude_source_vectors"),
         ] {
             assert!(why(told.clone()).is_some_and(|why| why.contains(said)), "{told}");
         }

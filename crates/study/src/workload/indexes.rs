@@ -89,6 +89,14 @@ fn problem(language: Language, text: &Value) -> Option<String> {
             Some(format!("the index takes its name from the study; remove `{name}`"))
         }
         (Language::Couchdb, _) => wrong("a table, such as { fields = [\"city\", \"stars\"] }"),
+        (Language::Opensearch, Value::Object(fields))
+            if !fields.is_empty() && fields.values().all(Value::is_object) =>
+        {
+            None
+        }
+        (Language::Opensearch, _) => {
+            wrong("a table of fields and their mappings, such as { stars = { type = \"integer\" } }")
+        }
     }
 }
 
@@ -231,6 +239,7 @@ mod tests {
             (Language::Ravendb, json!("from d in {collection} select new { d.city }")),
             (Language::Mongodb, json!({ "key": { "city": 1 }, "sparse": true })),
             (Language::Couchdb, json!({ "fields": ["city"] })),
+            (Language::Opensearch, json!({ "stars": { "type": "integer" } })),
             (Language::Redis, json!(false)),
             (Language::Postgres, json!(false)),
         ];
@@ -246,6 +255,8 @@ mod tests {
             (Language::Couchdb, json!({ "fields": [] }), "fields"),
             (Language::Couchdb, json!(["city"]), "fields"),
             (Language::Couchdb, json!({ "fields": ["city"], "ddoc": "x" }), "`ddoc`"),
+            (Language::Opensearch, json!({ "stars": "integer" }), "mappings"),
+            (Language::Opensearch, json!({}), "mappings"),
             (Language::Redis, json!(["FT.CREATE"]), "redis = false"),
             (Language::Postgres, json!({ "a": 1 }), "create index NAME"),
             (Language::Sqlite, json!(true), "create index NAME"),

@@ -28,11 +28,12 @@ pub enum Language {
     Redis,
     Mysql,
     Cassandra,
+    Opensearch,
 }
 
 names! { Language:
     Postgres "postgres", Sqlite "sqlite", Couchbase "couchbase", Ravendb "ravendb", Couchdb "couchdb",
-    Mongodb "mongodb", Redis "redis", Mysql "mysql", Cassandra "cassandra",
+    Mongodb "mongodb", Redis "redis", Mysql "mysql", Cassandra "cassandra", Opensearch "opensearch",
 }
 
 /// What stands for the store's own name of the collection in the text of a query.
@@ -288,14 +289,15 @@ impl Language {
             (Self::Redis, _) => {
                 return wrong("a list of texts, such as [\"FCALL_RO\", \"top_rated\", \"0\", \"$city\"]");
             }
-            (Self::Couchdb | Self::Mongodb, Value::Object(table)) if table.is_empty() => {
+            (Self::Couchdb | Self::Mongodb | Self::Opensearch, Value::Object(table)) if table.is_empty() => {
                 return wrong("a table with one request");
             }
-            (Self::Couchdb | Self::Mongodb, Value::Object(_)) => {
+            (Self::Couchdb | Self::Mongodb | Self::Opensearch, Value::Object(_)) => {
                 param_values(text, &mut |name| used.push(name.to_owned()));
             }
             (Self::Couchdb, _) => return wrong("a table, such as { find = { selector = { … } } }"),
             (Self::Mongodb, _) => return wrong("a table, such as { aggregate = [ … ] }"),
+            (Self::Opensearch, _) => return wrong("a table, such as { search = { query = { … } } }"),
             (_, Value::String(text)) => match self.parts(text) {
                 Ok(parts) => used.extend(parts.iter().filter_map(|part| match part {
                     QueryPart::Param(name) => Some((*name).to_owned()),
