@@ -1,8 +1,9 @@
 //! What an SQL statement does.
 
 use sqlparser::ast::{
-    AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
-    Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update, Value,
+    AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, InTarget, Insert, ObjectName, OnConflictAction,
+    OnInsert, Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update,
+    Value,
 };
 use sqlparser::dialect::Dialect;
 use sqlparser::parser::Parser;
@@ -120,7 +121,7 @@ fn compared(condition: &Expr) -> Option<Compared> {
                 all.is_list = true;
                 all.columns.push((column(a)?, term(b)));
             }
-            Expr::InList { expr, list, negated: false } => {
+            Expr::In { expr, target: InTarget::List(list), negated: false, .. } => {
                 let (name, (first, rest)) = (column(expr)?, list.split_first()?);
                 all.more.extend(rest.iter().map(|value| (name.clone(), term(value))));
                 all.columns.push((name, term(first)));
