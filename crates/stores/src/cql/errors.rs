@@ -109,7 +109,7 @@ pub(super) fn connect_error(place: &str, tls: bool, error: &NewSessionError) -> 
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, said) => {
                 format!("the server refused the login: {said}")
             }
-            other => format!("the server did not accept the connection: {other}"),
+            other => format!("cannot greet the server: {other}; if its port uses TLS, use cassandras://"),
         },
         error if tls => {
             let renamed = "the client checks the IP address of each node, so a node's certificate must name it";

@@ -131,7 +131,7 @@ fn bound(value: &[u8], sent: &Sent) -> Result<Bound<'static>, OpError> {
     };
     bytes.map(|bytes| Bound::Bytes(Cow::Owned(bytes))).ok_or_else(|| {
         refused(format!(
-            "the value {json} of a parameter cannot be sent as {sent:?}; texts, numbers and booleans can, and all other \
+            "the value {json} of a parameter cannot be sent as {sent:?}; texts, numbers and booleans can, and other \
              types as from_json($…)"
         ))
     })
