@@ -1,6 +1,6 @@
 //! Tests of server drivers, each with a real server that this binary starts: conformance, guarantees, faults.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
-#![cfg_attr(not(feature = "default"), allow(dead_code))]
+#![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "net")]
 mod comes_back;
