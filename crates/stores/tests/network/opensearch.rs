@@ -1,6 +1,7 @@
 //! Tests of the `opensearch` driver with a real server, and with small fake servers.
 
 mod fakes;
+mod queries;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ fn on_a_real_server() {
     durability_is_a_setting_and_visibility_another(&server);
     what_the_server_does_not_take_is_refused_with_its_reason(&server);
     what_a_copy_writes_is_stored_as_it_is_and_stays(&server);
+    queries::find_what_is_mapped(&server);
     a_killed_server_leaves_outcomes_unknown_and_the_session_returns(&server);
     their_indexes_are_left_alone_and_read(&server);
 }
@@ -173,6 +175,8 @@ fn what_the_server_does_not_take_is_refused_with_its_reason(server: &Server) {
     let error = &reply.as_reply().rejects.iter().find(|reject| reject.item == 0).unwrap().error;
     assert!(kinds.contains(&error.kind) && error.message.contains("index.blocks"), "{error}");
     assert!(session.read("odd").is_some());
+    let error = store.prepare(&layout("users"), Prepare::Fresh).unwrap_err();
+    assert!(matches!(&error, StoreError::Failed(why) if why.contains("index.blocks")), "{error:?}");
     blocks(Value::Null);
     // An index that somebody removed is not created again by a write.
     ask(server.port, "DELETE", "/storebench-users", &Value::Null);
@@ -255,6 +259,10 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     assert_eq!(page.as_reply().documents, 71);
     assert!(session.run(Op::Upsert { key: "x", body: b"{}" }).is_err());
     assert!(session.run(Op::Scan { start: "", end: None, limit: 1 }).is_err());
+    let text = r#"{"search":{"query":{"match":{"user":"3"}},"size":100}}"#;
+    let reply = session.run(Op::Query { number: 0, text, values: BatchBuf::new().as_batch() }).unwrap();
+    assert_eq!(reply.as_reply().documents, 71);
+    assert!(store.build_index(DOCUMENTS, "by-m", r#"{"m":{"type":"integer"}}"#).is_err());
     drop(session);
     assert_eq!(snapshot(), before);
     // A collection of Storebench beside theirs, and away again.
@@ -265,6 +273,7 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     assert_eq!(snapshot(), before);
 
     put("/parts", json!({ "mappings": { "_source": { "excludes": ["secret"] } } }));
+    put("/part", json!({ "mappings": { "_source": { "includes": ["public"] } } }));
     put("/nothing", json!({ "mappings": { "_source": { "enabled": false } } }));
     put("/shut", json!({}));
     ask(port, "POST", "/shut/_close", &Value::Null);
@@ -273,19 +282,28 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
         { "add": { "index": "storebench-books", "alias": "both" } },
         { "add": { "index": "shop", "alias": "some", "filter": { "term": { "n": 1 } } } },
         { "add": { "index": "shop", "alias": "one" } },
+        { "add": { "index": "shop", "alias": "read", "is_write_index": false } },
+        { "add": { "index": "shop", "alias": "half-shut" } },
+        { "add": { "index": "shut", "alias": "half-shut" } },
     ] });
     ask(port, "POST", "/_aliases", &aliases);
     put("/_index_template/logs", json!({ "index_patterns": ["logs"], "data_stream": {} }));
     raw(port, "POST", "/logs/_doc?refresh=true", r#"{"@timestamp":"2024-01-01T00:00:00Z","n":1}"#);
     for (name, how, said) in [
         ("parts", Prepare::ReadOnly, "_source"),
+        ("part", Prepare::ReadOnly, "_source"),
+        ("part", Prepare::WriteExisting, "_source"),
         ("nothing", Prepare::ReadOnly, "_source"),
+        ("half-shut", Prepare::ReadOnly, "closed (index `shut`)"),
         ("shut", Prepare::ReadOnly, "closed"),
         ("some", Prepare::ReadOnly, "filter"),
         ("sho*", Prepare::ReadOnly, "name one"),
         ("missing", Prepare::ReadOnly, "does not exist"),
         ("both", Prepare::WriteExisting, "write index"),
+        ("both", Prepare::WriteExisting, "alias of several indexes"),
+        ("read", Prepare::WriteExisting, "without a write index"),
         ("logs", Prepare::WriteExisting, "data stream"),
+        (".ds-logs-000001", Prepare::WriteExisting, "data stream"),
     ] {
         let error = store.prepare(&existing(name), how).unwrap_err();
         assert!(matches!(error, StoreError::NotSupported(_)) && error.to_string().contains(said), "{name}: {error}");
@@ -296,6 +314,9 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     store.prepare(&existing("logs"), Prepare::ReadOnly).unwrap();
     assert_eq!(walked(&*store).len(), 1);
     assert!(store.collections().unwrap().contains(&"logs".to_owned()));
+    store.prepare(&existing("read"), Prepare::ReadOnly).unwrap();
+    assert_eq!(walked(&*store).len(), 500);
+    assert!(Ask::new(&*store, 1).read("users/0001").is_some());
     // Into an index of theirs, through an alias: nothing is added to documents, and the log stays as it is.
     store.prepare(&existing("one"), Prepare::WriteExisting).unwrap();
     assert!(Ask::open(&*store, &options(Durability::MEMORY, 1)).is_err());
@@ -386,4 +407,37 @@ fn a_wrong_port_or_url_is_named() {
     for scheme in ["opensearchs", "elasticsearchs"] {
         open(&format!("{scheme}://h?tls_name=x"));
     }
+}
+
+/// Each page is one search, and a later page takes no longer than an earlier one.
+#[test]
+#[ignore = "soak: loads 200,000 documents"]
+fn soak_a_copy_out_is_linear() {
+    const COUNT: usize = 200_000;
+    let server = quick(&[]);
+    let store = open(&format!("{}?shards=1", server.url));
+    store.prepare(&layout("users"), Prepare::Copy(CopyId(1))).unwrap();
+    let mut session = Ask::new(&*store, 1);
+    for first in (0..COUNT).step_by(2_000) {
+        let mut items = BatchBuf::new();
+        for n in first..first + 2_000 {
+            items.push(&format!("k{n}"), json!({ "user": "u", "t": "x".repeat(200), "n": n }).to_string().as_bytes());
+        }
+        session.run(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
+    }
+    store.settle(Duration::from_secs(120)).unwrap();
+    let searches = || {
+        let told = ask(server.port, "GET", "/storebench-users/_stats/search", &Value::Null);
+        told["_all"]["total"]["search"]["query_total"].as_u64().unwrap()
+    };
+    let processor_ticks = || -> u64 {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        stat.split(' ').skip(13).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    };
+    let (before, ticks, begun) = (searches(), processor_ticks(), std::time::Instant::now());
+    assert_eq!(walked(&*store).len(), COUNT);
+    let took = begun.elapsed().as_secs_f64();
+    println!("{:.0} documents/s, {} ticks of processor time", COUNT as f64 / took, processor_ticks() - ticks);
+    let pages = searches() - before;
+    assert!(pages <= (COUNT / 5_000) as u64 + 4, "{pages} searches");
 }

@@ -36,6 +36,14 @@ fn usual(greeting: &Value, line: &str) -> Option<Say> {
     })
 }
 
+/// The error of one type, as both families write it.
+fn error(kind: &str, reason: &str) -> Value {
+    let root = json!({ "type": kind, "reason": reason, "index_uuid": "x", "shard": "0", "index": "storebench-users" });
+    let mut error = root.clone();
+    error["root_cause"] = json!([root]);
+    error
+}
+
 fn opensearch(number: &str) -> Value {
     json!({ "version": { "distribution": "opensearch", "number": number }, "tagline": "The OpenSearch Project" })
 }
@@ -54,6 +62,12 @@ fn both_families_are_told_apart_and_old_versions_refused() {
         (opensearch("3.1.0"), Ok("OpenSearch 3.1.0")),
         (elasticsearch("7.9.3"), Err("too old")),
         (elasticsearch("6.8.0"), Err("too old")),
+        // With compatibility.override_main_response_version.
+        (opensearch("7.10.2"), Ok("OpenSearch 7.10.2")),
+        (
+            json!({ "version": { "distribution": "other", "number": "8.0.0" }, "tagline": "You Know, for Search" }),
+            Err("neither"),
+        ),
         (json!({ "couchdb": "Welcome", "version": "3.3" }), Err("neither OpenSearch nor Elasticsearch")),
         (json!([1]), Err("neither")),
     ] {
@@ -112,13 +126,160 @@ fn each_family_has_its_own_points_in_time() {
         assert!(seen.iter().all(|line| !line.contains(begin) || line.contains("preference=_shards%3A0")), "{seen:?}");
         assert_eq!(seen.last().map(String::as_str), Some(end));
     }
-    let port = fake(|line, _| usual(&opensearch("1.3.0"), line).unwrap_or_else(|| answer(404, &json!({}))));
+    let oss = json!({ "version": { "number": "7.10.2", "build_flavor": "oss" }, "tagline": "You Know, for Search" });
+    for greeting in [opensearch("1.3.0"), oss] {
+        let port = fake(move |line, _| usual(&greeting, line).unwrap_or_else(|| answer(404, &json!({}))));
+        let store = open(&format!("opensearch://127.0.0.1:{port}"));
+        store.prepare(&existing("theirs"), Prepare::ReadOnly).unwrap();
+        assert!(store.capabilities().rows.is_empty());
+        // Its aliases cannot be replaced safely.
+        let error = store.prepare(&layout("users"), Prepare::Fresh).unwrap_err();
+        assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("2.12")), "{error:?}");
+    }
+}
+
+/// Elasticsearch 8 names itself in a header, and its errors otherwise than OpenSearch.
+#[test]
+fn elasticsearch_8_is_understood() {
+    let indexes = AtomicUsize::new(0);
+    let blocked = "index [storebench-users] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, \
+                   index has read-only-allow-delete block];";
+    let busy = "rejected execution of coordinating operation [coordinating_and_primary_bytes=0]";
+    let port = fake(move |line, body| {
+        const PRODUCT: &str = "X-elastic-product: Elasticsearch\r\n";
+        let tell = |status, body: Value| Say::Answer(status, PRODUCT, body.to_string());
+        let fails = |status: u16, kind: &str, reason: &str| {
+            tell(status, json!({ "error": error(kind, reason), "status": status }))
+        };
+        if let Some(Say::Answer(status, _, body)) = usual(&elasticsearch("8.19.1"), line) {
+            return Say::Answer(status, PRODUCT, body);
+        }
+        let written = json!({ "_seq_no": 4, "_primary_term": 1, "result": "updated", "_shards": { "successful": 1 } });
+        match line {
+            _ if line.starts_with("DELETE /storebench%2Dusers") => {
+                fails(403, "cluster_block_exception", "index [x] blocked by: [FORBIDDEN/8/index write (api)];")
+            }
+            _ if line.contains("/_create/") => {
+                let why = "[a]: version conflict, document already exists (current version [1])";
+                fails(409, "version_conflict_engine_exception", why)
+            }
+            _ if line.contains("/_doc/full") => fails(429, "cluster_block_exception", blocked),
+            _ if line.contains("/_doc/busy") => fails(429, "es_rejected_execution_exception", busy),
+            _ if line.starts_with("GET") => tell(200, json!({ "_seq_no": 3, "_primary_term": 1, "found": true })),
+            // Another client writes first, once.
+            _ if line.contains("if_seq_no=") && indexes.fetch_add(1, Ordering::SeqCst) == 0 => {
+                let why = "[a]: version conflict, required seqNo [3], primary term [1]. current document has seqNo [4]";
+                fails(409, "version_conflict_engine_exception", why)
+            }
+            _ if line.contains("/_bulk") && body.contains("whole") => {
+                fails(429, "es_rejected_execution_exception", busy)
+            }
+            _ if line.contains("/_bulk") => {
+                let item = |line: &str| match line.contains("busy") {
+                    true => {
+                        json!({ "index": { "status": 429, "error": error("es_rejected_execution_exception", busy) } })
+                    }
+                    false => json!({ "index": { "status": 201, "_shards": { "successful": 1 } } }),
+                };
+                let items: Vec<Value> = body.lines().step_by(2).map(item).collect();
+                tell(200, json!({ "errors": true, "took": 0, "items": items }))
+            }
+            _ => tell(200, written),
+        }
+    });
+    let store = open(&format!("elasticsearch://127.0.0.1:{port}"));
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    assert_eq!(store.describe().version, "Elasticsearch 8.19.1");
+    let mut session = Ask::new(&*store, 1);
+    let mut fails = |op: Op<'_>, kind: ErrorKind, said: &str| {
+        let error = session.run(op).unwrap_err();
+        assert!(error.kind == kind && error.message.contains(said), "{error:?}");
+    };
+    fails(Op::Insert { key: "a", body: b"{}" }, ErrorKind::Conflict, "");
+    fails(Op::Upsert { key: "busy", body: b"{}" }, ErrorKind::Temporary, "rejected execution of coordinating");
+    fails(Op::Upsert { key: "full", body: b"{}" }, ErrorKind::Temporary, "free space on the server's disk");
+    fails(Op::Delete { key: "a" }, ErrorKind::Refused, "index.blocks");
+    session.run(Op::Replace { key: "a", body: b"{}" }).unwrap();
+    let mut bulk = |keys: [&str; 3]| {
+        let mut items = BatchBuf::new();
+        keys.iter().for_each(|key| items.push(key, b"{}"));
+        session.run(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() })
+    };
+    let error = bulk(["a", "whole", "b"]).unwrap_err();
+    assert!(error.kind == ErrorKind::Temporary && error.message.contains("coordinating"), "{error}");
+    let reply = bulk(["a", "busy", "b"]).unwrap();
+    let reply = reply.as_reply();
+    let rejects: Vec<_> = reply.rejects.iter().map(|reject| (reject.item, reject.error.kind)).collect();
+    assert_eq!((reply.documents, rejects), (2, vec![(1, ErrorKind::Temporary)]));
+}
+
+/// Whether writes are blocked or the server is busy decides what to do about it, in control calls, too.
+#[test]
+fn a_block_is_told_with_its_remedy() {
+    for (status, kind, reason, said) in [
+        (403, "cluster_block_exception", "[FORBIDDEN/5/index read-only (api)]", "index.blocks"),
+        (429, "cluster_block_exception", "[TOO_MANY_REQUESTS/12/disk usage exceeded]", "index.blocks"),
+        (503, "cluster_block_exception", "[SERVICE_UNAVAILABLE/1/state not recovered]", "not recovered"),
+        (429, "es_rejected_execution_exception", "queue capacity = 1000", "try again later"),
+        (403, "security_exception", "no permissions", "use a user with this permission"),
+    ] {
+        let port = fake(move |line, _| match line.starts_with("PUT /storebench%2Dusers?") {
+            true => answer(status, &json!({ "error": error(kind, reason), "status": status })),
+            false => usual(&elasticsearch("8.19.1"), line).unwrap_or_else(|| answer(404, &json!({}))),
+        });
+        let error = open(&format!("elasticsearch://127.0.0.1:{port}")).prepare(&layout("users"), Prepare::Fresh);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(error.contains("index.blocks"), said == "index.blocks", "{error}");
+        assert_eq!(error.contains("this permission"), said.ends_with("permission"), "{error}");
+    }
+}
+
+/// Vectors, and documents made from their fields, would be left out or changed without a word.
+#[test]
+fn documents_that_elasticsearch_makes_from_fields_are_not_copied() {
+    for (defaults, index, said) in [
+        (json!({ "mapping": { "exclude_source_vectors": "true" } }), json!({}), Some("exclude_source_vectors")),
+        (json!({}), json!({ "mapping": { "exclude_source_vectors": "false" } }), None),
+        (json!({}), json!({}), None),
+        (json!({}), json!({ "mode": "logsdb" }), Some("index.mode")),
+    ] {
+        let told = json!({ "theirs": {
+            "mappings": { "properties": { "v": { "type": "dense_vector" } } },
+            "settings": { "index": index },
+            "defaults": { "index": defaults },
+        } });
+        let port = fake(move |line, _| match line == "GET /theirs?expand_wildcards=all&include_defaults=true" {
+            true => answer(200, &told),
+            false => usual(&elasticsearch("9.2.0"), line).unwrap_or_else(|| answer(404, &json!({}))),
+        });
+        let store = open(&format!("elasticsearch://127.0.0.1:{port}"));
+        let error = store.prepare(&existing("theirs"), Prepare::ReadOnly).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), said.is_some(), "{error:?}");
+        assert!(error.unwrap_or_default().contains(said.unwrap_or_default()));
+    }
+}
+
+/// OpenSearch shows at most 10,000 rows, so a query that finds as many may have found more.
+#[test]
+fn a_query_without_a_size_does_not_lose_rows() {
+    let port = fake(|line, body| {
+        usual(&opensearch("2.19.0"), line).unwrap_or_else(|| {
+            let asked: Value = serde_json::from_str(body).unwrap();
+            let found = if asked["query"].is_null() { 10_000 } else { 9_999 };
+            let hits = vec![json!({ "_id": "a", "_source": {} }); found];
+            answer(200, &json!({ "hits": { "hits": hits } }))
+        })
+    });
     let store = open(&format!("opensearch://127.0.0.1:{port}"));
-    store.prepare(&existing("theirs"), Prepare::ReadOnly).unwrap();
-    assert!(store.capabilities().rows.is_empty());
-    // Its aliases cannot be replaced safely.
-    let error = store.prepare(&layout("users"), Prepare::Fresh).unwrap_err();
-    assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("2.12")), "{error:?}");
+    store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    let mut session = Ask::new(&*store, 1);
+    let values = BatchBuf::new();
+    let mut query = |number, text| session.run(Op::Query { number, text, values: values.as_batch() });
+    let error = query(0, r#"{"search":{}}"#).unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("give it a `size`"), "{error}");
+    assert_eq!(query(1, r#"{"search":{"size":10000}}"#).unwrap().as_reply().documents, 10_000);
+    assert_eq!(query(2, r#"{"search":{"query":{"match_all":{}}}}"#).unwrap().as_reply().documents, 9_999);
 }
 
 #[test]
