@@ -1735,7 +1735,7 @@ _storebench() {
             fi
             case "${prev}" in
                 --from)
-                    COMPREPLY=($(compgen -W "postgres mongodb redis couchdb http" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "postgres mysql mongodb redis couchdb http" -- "${cur}"))
                     return 0
                     ;;
                 --within)

@@ -323,12 +323,13 @@ complete -c storebench -n "__fish_storebench_using_subcommand infer" -l check -d
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -l json -d 'Print the comparison as one JSON document'
 complete -c storebench -n "__fish_storebench_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l from -d 'Whose log it is' -r -f -a "postgres\t'PostgreSQL\'s log with log_statement = \'all\' or log_min_duration_statement = 0'
+mysql\t'The general log of MariaDB or MySQL'
 mongodb\t'Documents of MongoDB\'s profiler (system.profile) as JSON Lines'
 redis\t'What redis-cli MONITOR prints'
 couchdb\t'CouchDB\'s log, with a line for each request'
 http\t'An access log of an HTTP server in the common or combined format'"
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l within -d 'The table, collection, database, key prefix or path that holds the documents [default: the only one in the log]' -r
-complete -c storebench -n "__fish_storebench_using_subcommand trace" -l key -d 'PostgreSQL: the column of the key [default: the one that statements compare, the first one that they insert]' -r
+complete -c storebench -n "__fish_storebench_using_subcommand trace" -l key -d 'PostgreSQL, MySQL: the column of the key [default: the one that statements compare, the first one that they insert]' -r
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -s o -l output -d 'Write to this file instead of stdout: .jsonl or .csv' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l salt-file -d 'Hash with the salt in this file, so that the same key has the same hash in other traces' -r -F
 complete -c storebench -n "__fish_storebench_using_subcommand trace" -l force -d 'Overwrite the --output file'
