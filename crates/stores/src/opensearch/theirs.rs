@@ -38,8 +38,9 @@ impl Server {
         if let Some(why) = found.iter().find_map(|(index, told)| incomplete(name, index, told)) {
             return Err(refused(why));
         }
-        // A new index takes a moment, and so does a server that has just started.
-        let health = format!("/_cluster/health{}?wait_for_status=yellow&timeout=30s", index_path(name));
+        // A server that has just started takes a moment, and so does a new index, which is yellow from the beginning.
+        let ready = "wait_for_status=yellow&wait_for_no_initializing_shards=true&timeout=30s";
+        let health = format!("/_cluster/health{}?{ready}", index_path(name));
         if self.call(Method::GET, &health, None).await?.json()["status"] == "red" {
             return Err(refused("is red: a part of its documents cannot be reached; repair it first".into()));
         }

@@ -25,6 +25,8 @@ pub(super) fn find_what_is_mapped(server: &Server) {
     let mut values = BatchBuf::new();
     values.push("least", b"9");
     refused(&rich.replace("\"$least\"", "9"), "No field mapping can be found for the field with name [n]");
+    let unmapped = r#"{"search":{"query":{"term":{"n":9}}}}"#;
+    refused(unmapped, "No field mapping can be found for the field with name [n]");
     refused(r#"{"search":{"query":{"no-such":{}}}}"#, "unknown query [no-such]");
     refused(r#"{"search":{"querry":{}}}"#, "querry");
     refused(r#"{"search":[]}"#, "search = {");
@@ -73,7 +75,7 @@ pub(super) fn find_what_is_mapped(server: &Server) {
     store.prepare(&layout("users"), Prepare::Discard).unwrap();
     store.remove().unwrap();
     store.prepare(&layout("users"), Prepare::Copy(CopyId(1))).unwrap();
-    tried(&rich.replace("\"$least\"", "9"), &BatchBuf::new()).unwrap();
+    tried(unmapped, &BatchBuf::new()).unwrap();
     store.prepare(&layout("users"), Prepare::Discard).unwrap();
     store.remove().unwrap();
 }
