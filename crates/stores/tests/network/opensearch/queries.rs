@@ -28,7 +28,7 @@ pub(super) fn find_what_is_mapped(server: &Server) {
     let unmapped = r#"{"search":{"query":{"term":{"n":9}}}}"#;
     refused(unmapped, "No field mapping can be found for the field with name [n]");
     refused(r#"{"search":{"query":{"no-such":{}}}}"#, "unknown query [no-such]");
-    refused(r#"{"search":{"querry":{}}}"#, "querry");
+    refused(r#"{"search":{"inquire":{}}}"#, "inquire");
     refused(r#"{"search":[]}"#, "search = {");
     refused(r#"{"delete_by_query":{"query":{"match_all":{}}}}"#, "may only read");
     let build = |name: &str, text: &str| store.build_index(DOCUMENTS, name, text);
