@@ -88,7 +88,8 @@ class _Server:
         extra = self._own("extra.sql", user.encode())
         script = [*self.as_user, "sh", str(self.root / "usr/bin/mariadb-install-db"), *self._common()]
         script += [f"--datadir={unfinished}", "--skip-test-db", "--skip-name-resolve", f"--extra-file={extra}"]
-        cache.run(script, env=self.environment, cwd="/")
+        # A server removes temporary tables that it finds where it starts: also those of another one.
+        cache.run(script, env=self.environment | {"TMPDIR": str(self._own("tmp"))}, cwd="/")
         extra.unlink()
         unfinished.rename(self.folder / "data")
 

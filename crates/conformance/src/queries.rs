@@ -49,6 +49,7 @@ fn of_user(language: Language) -> String {
             "aggregate": [{ "$match": { "user": "$user", "n": { "$gte": "$n" } } }, { "$sort": { "n": 1 } }]
         })
         .to_string(),
+        // Both fields are indexed as texts, in whose order these numbers are, too.
         Language::Opensearch => json!({ "search": {
             "query": { "bool": { "filter": [{ "term": { "user": "$user" } }, { "range": { "n": { "gte": "$n" } } }] } },
             "sort": ["n"],
@@ -178,11 +179,6 @@ fn document(user: &str, n: i64) -> Value {
 }
 
 fn fill(c: &mut Client, s: &Subject<'_>) -> Result<(), Stop> {
-    if language(s)? == Language::Opensearch {
-        // It indexes no field by itself, and a field only in documents that come later.
-        let mapped = s.store.build_index(s.indexed, INDEX, &json!({ "n": { "type": "integer" } }).to_string());
-        mapped.map_err(|error| Stop::failed(format!("mapping a field failed: {error}")))?;
-    }
     for (i, user) in USERS.iter().enumerate() {
         for n in 1..=3 {
             let body = document(user, n).to_string();

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("storebench-consistency", &[]),
     // Logs of stores, as traces.
     ("storebench-traffic", &[]),
-    // Its tests run against the fakes.
+    // Its tests run against the fakes, and cut the network between nodes.
     (
         "storebench-stores",
         &[
@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storebench-engine",
             "storebench-documents",
             "storebench-fakes",
+            "storebench-machine",
             "storebench-study",
         ],
     ),

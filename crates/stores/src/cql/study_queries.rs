@@ -41,10 +41,12 @@ impl Prepared {
     /// *Refused* if it may do anything but read, or if the server refuses it.
     pub(super) async fn new(link: &Link, table: &Table, text: &str, values: Batch<'_>) -> Result<Self, OpError> {
         let mut order = Vec::new();
-        let cql = sql(Language::Cassandra, text, &table.place(), values, |position| {
+        let mut cql = sql(Language::Cassandra, text, &table.place(), values, |position| {
             order.push(position);
             "?".into()
         })?;
+        // A comment at the end needs the end of its line.
+        cql.push('\n');
         let selected = after_select(&cql)?;
         let prepare = async |cql: &str| {
             let prepared = link.session.prepare(cql).await;

@@ -99,21 +99,22 @@ fn rows(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<(St
 
 #[test]
 fn the_driver_against_one_server() {
-    let server = quick();
-    what_the_server_does_not_guarantee_is_refused(&server);
-    a_wrong_port_is_named(&server);
-    foreign_data::their_keyspace_is_told_and_left_alone(&server);
-    foreign_data::their_rows_are_read_as_json(&server);
-    foreign_data::their_column_of_documents_is_written(&server);
-    an_expired_key_is_free_again(&server);
-    requests_that_are_too_large_are_refused(&server);
-    upserts_may_be_lightweight_transactions(&server);
-    every_row_is_in_one_range(&server);
-    indexed_fields_follow_their_documents(&server);
-    several_sessions_write_together(&server);
-    queries::rows_are_json(&server);
-    queries::what_cql_cannot_do_is_refused(&server);
-    tombstones_and_settings_are_told(&server);
+    let server = &quick();
+    crate::together::on_cassandra(&server.url);
+    what_the_server_does_not_guarantee_is_refused(server);
+    a_wrong_port_is_named(server);
+    foreign_data::their_keyspace_is_told_and_left_alone(server);
+    foreign_data::their_rows_are_read_as_json(server);
+    foreign_data::their_column_of_documents_is_written(server);
+    an_expired_key_is_free_again(server);
+    requests_that_are_too_large_are_refused(server);
+    upserts_may_be_lightweight_transactions(server);
+    every_row_is_in_one_range(server);
+    indexed_fields_follow_their_documents(server);
+    several_sessions_write_together(server);
+    queries::rows_are_json(server);
+    queries::what_cql_cannot_do_is_refused(server);
+    tombstones_and_settings_are_told(server);
 }
 
 fn what_the_server_does_not_guarantee_is_refused(server: &Server) {

@@ -291,12 +291,10 @@ fn opensearch() {
     copy_while_removed(&server.url, 4);
 }
 
-/// One server for all three, because it takes longest to start.
+/// On the server of other tests, because one takes long to start.
 #[cfg(feature = "cql")]
-#[test]
-fn cassandra() {
-    let server = crate::cassandra::quick();
-    begin_together(&server.url, 5);
-    take_over_together(&server.url, 5);
-    copy_while_removed(&server.url, 4);
+pub(crate) fn on_cassandra(url: &str) {
+    begin_together(url, 5);
+    take_over_together(url, 5);
+    copy_while_removed(url, 4);
 }
