@@ -10,9 +10,9 @@ use crate::server::Server;
 
 const EVERY_STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/examples/every-store.toml");
 
-/// What makes a laptop preset small: seconds instead of minutes.
+/// What makes a laptop preset small: seconds instead of minutes, also on stand-ins that take some ms for each document.
 const SMALL: [(&str, &[&str]); 7] = [
-    ("first-look", &["scale=0.005", "phases.mixed.duration=200ms"]),
+    ("first-look", &["scale=0.005", "phases.load.batch=50", "phases.mixed.duration=200ms"]),
     (
         EVERY_STORE,
         &["scale=0.005", "phases.load.batch=50", "phases.mixed.duration=200ms", "phases.steady.duration=200ms"],
@@ -48,6 +48,7 @@ const SMALL: [(&str, &[&str]); 7] = [
         "one-setting",
         &[
             "scale=0.0002",
+            "phases.load.batch=50",
             "phases.random-first.duration=200ms",
             "phases.random.duration=200ms",
             "phases.sequential.duration=200ms",
@@ -61,6 +62,7 @@ const SMALL: [(&str, &[&str]); 7] = [
         "reading-list",
         &[
             "scale=0.000005",
+            "phases.load.batch=50",
             "phases.first-reads.connections=4",
             "phases.by-key.connections=4",
             "phases.by-user.connections=4",
