@@ -284,7 +284,8 @@ fn many(count: usize) -> BTreeMap<String, String> {
 
 /// From each store to the next, and all the way back. What a store refuses does not go on, and all else stays the same.
 #[test]
-fn through_five_stores_and_back() {
+#[ignore = "soak: five servers, two of them on Java"]
+fn soak_through_five_stores_and_back() {
     let servers = ["mariadb", "cassandra", "opensearch", "dynalite", "postgres"].map(Server::start);
     let expected = [MARIADB, CASSANDRA, OPENSEARCH, DYNAMODB, POSTGRES];
     for (server, expected) in servers.iter().zip(&expected).take(4) {
