@@ -1,24 +1,29 @@
 //! Bulk operations.
 //!
-//! `BatchGetItem` reads up to 100 documents, and `BatchWriteItem` writes up to 25, without a condition. What a server
-//! leaves unprocessed is requested again as long as it processes some. Inserts and deletions need conditions, so they
-//! are one request for each document.
+//! `BatchGetItem` reads up to 100 documents, and `BatchWriteItem` writes up to 25, without a condition. Inserts and
+//! deletions need conditions, so they are one request for each document.
+//!
+//! A server leaves writes unprocessed if it is throttled. AWS says to wait before they are sent again. So they and the
+//! rest of the operation fail as *temporary*, and the caller tries again what is not done, by its own policy. Reads
+//! may also be left because an answer has at most 16 MB, so they are requested again as long as the server reads some.
 
 use std::collections::HashSet;
 
 use storebench_documents::json;
 use storebench_engine::store::{Batch, ErrorKind, OpError, OpKind, Reject};
 
-use super::dialect::{DynamoDialect, IS_NEW, draw, is_conditional_failure};
+use super::dialect::{DynamoDialect, draw, is_conditional_failure, open};
 use super::errors::{INVALID, fault, name};
 use super::memory::{Awaits, DynamoMemory};
-use super::sign::push;
 use crate::document::EXISTS;
-use crate::http::{Answer, Bulk, Method, Next, RequestBuf, senseless};
+use crate::http::aws::push;
+use crate::http::{Answer, Bulk, Next, RequestBuf, senseless};
 use crate::repeats::Repeats;
 
-const UNPROCESSED: OpError =
-    OpError::fixed(ErrorKind::Temporary, "the server left it unprocessed (throttled); nothing was done");
+const UNPROCESSED: OpError = OpError::fixed(
+    ErrorKind::Temporary,
+    "the server throttles, and left it unprocessed; nothing was done (in a study, `retry` tries it again)",
+);
 
 impl DynamoDialect {
     /// Starts a bulk operation. Returns false if there is nothing to send.
@@ -48,8 +53,8 @@ impl DynamoDialect {
         if memory.awaits == Awaits::BulkWrite {
             memory.bulk.part_repeated();
         }
-        let rest = std::mem::take(&mut memory.bulk.part);
-        memory.bulk.waiting.push(rest);
+        let Bulk { part, waiting, .. } = &mut memory.bulk;
+        waiting.push(std::mem::take(part));
         self.send_next(memory, out)
     }
 
@@ -75,18 +80,14 @@ impl DynamoDialect {
         }
         let table = &self.tables[memory.collection];
         let reads = memory.awaits == Awaits::BulkRead;
-        let (operation, [open, close], [before, after]) = if reads {
-            let close = if self.strong { "],\"ConsistentRead\":true}" } else { "]}" };
-            ("BatchGetItem", ["{\"Keys\":[", close], ["{", "}"])
+        let (operation, [first, last], [before, after]) = if reads {
+            let last = if self.strong { "],\"ConsistentRead\":true}" } else { "]}" };
+            ("BatchGetItem", ["{\"Keys\":[", last], ["{", "}"])
         } else {
             ("BatchWriteItem", ["[", "]"], ["{\"PutRequest\":{\"Item\":", "}}"])
         };
-        out.begin(Method::POST).raw("/");
-        if reads {
-            out.only_reads();
-        }
-        let body = out.body();
-        push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"RequestItems\":{\"", &table.name, "\":", open]);
+        let body = open(reads, out);
+        push(body, &["\"RequestItems\":{\"", &table.name, "\":", first]);
         let Bulk { items, part, rejects, .. } = &mut memory.bulk;
         let (items, start) = (items.as_batch(), body.len());
         part.retain(|number| {
@@ -101,7 +102,7 @@ impl DynamoDialect {
             body.truncate(if rejected { length } else { body.len() });
             !rejected
         });
-        push(body, &[close, "}"]);
+        push(body, &[last, "}"]);
         self.send(operation, out);
         !memory.bulk.part.is_empty()
     }
@@ -113,11 +114,8 @@ impl DynamoDialect {
         let (key, document) = memory.bulk.items.as_batch().get(number as usize).unwrap_or_default();
         memory.key.push_str(key);
         let document = document.to_vec();
-        let sent = if memory.kind == Some(OpKind::BulkDelete) {
-            self.delete(memory, out)
-        } else {
-            self.put(memory, &document, IS_NEW, out)
-        };
+        let deletes = memory.kind == Some(OpKind::BulkDelete);
+        let sent = if deletes { self.delete(memory, out) } else { self.put(memory, &document, out) };
         sent.map_err(|error| memory.bulk.reject(number, error)).is_ok()
     }
 
@@ -169,32 +167,38 @@ impl DynamoDialect {
         }
         let left = left.into_iter().flat_map(json::members);
         let left = left.filter_map(|table| json::member(table.value, "Keys")).flat_map(json::elements);
-        self.ask_again(memory, left.collect())
+        self.leave(memory, left, answer)
     }
 
     fn take_outcomes(&mut self, memory: &mut DynamoMemory, answer: &Answer<'_>) -> Result<(), OpError> {
         let [left] = self.told(answer, true, [b"UnprocessedItems"])?;
         let left = left.into_iter().flat_map(json::members).flat_map(|table| json::elements(table.value));
         let put = |item| json::member(item, "PutRequest").and_then(|put| json::member(put, "Item")).unwrap_or_default();
-        let left: Vec<&[u8]> = left.map(put).collect();
-        memory.bulk.written += memory.bulk.part.len().saturating_sub(left.len());
-        self.ask_again(memory, left)
+        self.leave(memory, left.map(put), answer)
     }
 
-    /// Requests again what the server left unprocessed, unless that is everything: then it needs a pause.
-    fn ask_again(&self, memory: &mut DynamoMemory, left: Vec<&[u8]>) -> Result<(), OpError> {
-        let table = &self.tables[memory.collection];
-        let keys: HashSet<_> = left.iter().filter_map(|item| table.key_of(item)).collect();
-        let mut part = std::mem::take(&mut memory.bulk.part);
-        let some = left.len() < part.len();
-        part.retain(|number| keys.contains(memory.bulk.item(*number).0));
-        if left.is_empty() {
-            return Ok(());
-        } else if some {
-            memory.bulk.waiting.push(part);
-            return Ok(());
+    /// Keeps in the part what the server left unprocessed.
+    fn leave<'a>(
+        &self,
+        memory: &mut DynamoMemory,
+        left: impl Iterator<Item = &'a [u8]>,
+        answer: &Answer<'_>,
+    ) -> Result<(), OpError> {
+        let (table, bulk) = (&self.tables[memory.collection], &mut memory.bulk);
+        let keys: Vec<_> = left.map(|item| table.key_of(item)).collect();
+        let is_left = |number: &u32| keys.iter().flatten().any(|key| key == bulk.item(*number).0);
+        let left: Vec<u32> = bulk.part.iter().copied().filter(is_left).collect();
+        let (reads, done) = (memory.awaits == Awaits::BulkRead, bulk.part.len() - left.len());
+        if left.len() != keys.len() {
+            return Err(senseless(answer, !reads));
         }
-        memory.bulk.part = part;
-        Err(UNPROCESSED)
+        bulk.written += if reads { 0 } else { done };
+        bulk.part = left;
+        match bulk.part.len() {
+            0 => {}
+            _ if reads && done > 0 => bulk.waiting.push(std::mem::take(&mut bulk.part)),
+            _ => return Err(UNPROCESSED),
+        }
+        Ok(())
     }
 }

@@ -11,9 +11,9 @@ use storebench_engine::store::{ErrorKind, Op, OpError, OpKind, Reply, Request};
 use super::errors::{self, CONDITION, Consumed, fault};
 use super::item;
 use super::memory::{Awaits, DynamoMemory, More};
-use super::sign::{Signer, push};
 use super::table::{BODY, EXPIRES, REVISION, Table, indexed, push_scalar};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW};
+use crate::http::aws::{Signer, push};
 use crate::http::{Answer, CONTENDED, Dialect, Method, Next, RequestBuf, TRIES, senseless};
 use crate::refusals::{check_fits, refused};
 
@@ -48,6 +48,7 @@ impl Dialect for DynamoDialect {
     ) -> Next<'a> {
         match memory.awaits {
             Awaits::BulkRead | Awaits::BulkWrite | Awaits::Each => self.bulk_answer(memory, answer, out),
+            Awaits::Transaction | Awaits::Commit => self.transaction_answer(memory, answer, out),
             Awaits::Last => self.last(memory, &answer?, out),
             Awaits::Existence => match self.told(&answer?, false, [b"Item"])? {
                 [Some(_)] => Err(CHANGED),
@@ -64,24 +65,35 @@ pub(super) fn is_conditional_failure(answer: &Answer<'_>) -> bool {
     answer.status == 400 && errors::name(answer) == CONDITION
 }
 
-/// Starts a request to a table, up to the members that depend on the operation.
-fn start<'o>(table: &Table, reads: bool, out: &'o mut RequestBuf) -> &'o mut Vec<u8> {
+/// Starts a request, up to the members that depend on the operation.
+pub(super) fn open(reads: bool, out: &mut RequestBuf) -> &mut Vec<u8> {
     out.begin(Method::POST).raw("/");
     if reads {
         out.only_reads();
     }
     let body = out.body();
-    push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\",\"TableName\":\"", &table.name, "\""]);
+    push(body, &["{\"ReturnConsumedCapacity\":\"TOTAL\","]);
     body
 }
 
-/// The same for one document.
-fn start_keyed<'o>(table: &Table, key: &str, reads: bool, out: &'o mut RequestBuf) -> Result<&'o mut Vec<u8>, OpError> {
-    let body = start(table, reads, out);
+/// Appends the name of a table.
+pub(super) fn push_table(table: &Table, body: &mut Vec<u8>) {
+    push(body, &["\"TableName\":\"", &table.name, "\""]);
+}
+
+/// Appends the name of a table and the key of a document.
+pub(super) fn push_keyed(table: &Table, key: &str, body: &mut Vec<u8>) -> Result<(), OpError> {
+    push_table(table, body);
     push(body, &[",\"Key\":{"]);
     table.push_key(key, body)?;
     body.push(b'}');
-    Ok(body)
+    Ok(())
+}
+
+/// Starts a request for one document.
+fn start_keyed<'o>(table: &Table, key: &str, reads: bool, out: &'o mut RequestBuf) -> Result<&'o mut Vec<u8>, OpError> {
+    let body = open(reads, out);
+    push_keyed(table, key, body).map(|()| body)
 }
 
 /// Appends what `#k` stands for: the hash key.
@@ -91,8 +103,14 @@ fn push_key_name(table: &Table, body: &mut Vec<u8>) {
     body.push(b'}');
 }
 
+/// Appends the condition that a document still has this revision.
+pub(super) fn push_unchanged(revision: &[u8], body: &mut Vec<u8>) {
+    push(body, &[",\"ConditionExpression\":\"", REVISION, " = :e\",\"ExpressionAttributeValues\":{\":e\":"]);
+    item::push(body, &[b"{\"S\":\"", revision, b"\"}}"]);
+}
+
 /// Appends a condition of a write.
-fn push_condition(table: &Table, condition: &str, body: &mut Vec<u8>) {
+pub(super) fn push_condition(table: &Table, condition: &str, body: &mut Vec<u8>) {
     push(body, &[",\"ConditionExpression\":\"", condition, "\""]);
     push_key_name(table, body);
 }
@@ -118,13 +136,8 @@ impl DynamoDialect {
                 self.ask_document(Awaits::Last, memory, out)?;
             }
             Op::Insert { key, body } | Op::Upsert { key, body } | Op::Replace { key, body } => {
-                let condition = match kind {
-                    OpKind::Insert => IS_NEW,
-                    OpKind::Replace => IS_THERE,
-                    _ => "",
-                };
                 memory.key.push_str(key);
-                self.put(memory, body, condition, out)?;
+                self.put(memory, body, out)?;
             }
             Op::Delete { key } => {
                 memory.key.push_str(key);
@@ -134,7 +147,7 @@ impl DynamoDialect {
                 memory.key.push_str(key);
                 if std::str::from_utf8(expected).is_ok_and(|expected| expected.parse::<u64>().is_ok()) {
                     memory.more.expected.extend_from_slice(expected);
-                    self.put(memory, body, "", out)?;
+                    self.put(memory, body, out)?;
                 } else {
                     // No revision of this driver.
                     self.ask_document(Awaits::Existence, memory, out)?;
@@ -159,6 +172,9 @@ impl DynamoDialect {
             }
             Op::BulkWrite { items, .. } | Op::BulkDelete { keys: items } | Op::BulkRead { keys: items } => {
                 return self.begin_bulk(items, memory, out);
+            }
+            Op::Transaction { steps, rolls_back, .. } if !self.tables.iter().any(Table::is_theirs) => {
+                self.begin_transaction((steps, rolls_back), request.contents, memory, out)?;
             }
             Op::Page { field, value, limit } => return self.begin_page(field, value, limit, memory, out),
             _ => return Err(OpError::unsupported()),
@@ -189,17 +205,17 @@ impl DynamoDialect {
         self.signer.sign(operation, out);
     }
 
-    /// Stores a document. If a revision is expected, only over that.
+    /// Stores a document, under the condition of its operation. If a revision is expected, only over that.
     pub(super) fn put(
         &mut self,
         memory: &mut DynamoMemory,
         document: &[u8],
-        condition: &str,
         out: &mut RequestBuf,
     ) -> Result<(), OpError> {
         let table = &self.tables[memory.collection];
         draw(&mut self.random, &mut memory.revision);
-        let body = start(table, false, out);
+        let body = open(false, out);
+        push_table(table, body);
         push(body, &[",\"Item\":"]);
         table.push_item(&memory.key, &memory.revision, document, body)?;
         let More { expected, expires, .. } = &memory.more;
@@ -207,11 +223,11 @@ impl DynamoDialect {
             body.pop();
             item::push(body, &[b",\"", EXPIRES.as_bytes(), b"\":", expires, b"}"]);
         }
-        if !expected.is_empty() {
-            push(body, &[",\"ConditionExpression\":\"", REVISION, " = :e\",\"ExpressionAttributeValues\":{\":e\":"]);
-            item::push(body, &[b"{\"S\":\"", expected, b"\"}}"]);
-        } else if !condition.is_empty() {
-            push_condition(table, condition, body);
+        match memory.kind {
+            _ if !expected.is_empty() => push_unchanged(expected, body),
+            Some(OpKind::Insert | OpKind::BulkInsert) => push_condition(table, IS_NEW, body),
+            Some(OpKind::Replace) => push_condition(table, IS_THERE, body),
+            _ => {}
         }
         self.send("PutItem", out);
         Ok(())
@@ -230,16 +246,14 @@ impl DynamoDialect {
         let body = start_keyed(&self.tables[memory.collection], &memory.key, false, out)?;
         draw(&mut self.random, &mut memory.revision);
         let (delta, initial) = (i128::from(memory.delta), i128::from(memory.initial));
-        let least = (i128::from(i64::MIN) - delta).max(i64::MIN.into());
-        let greatest = (i128::from(i64::MAX) - delta).min(i64::MAX.into());
+        let (within, end) = if delta < 0 { (">=", i64::MIN) } else { ("<=", i64::MAX) };
+        let (before, bound) = (initial - delta, i128::from(end) - delta);
+        let revision = String::from_utf8_lossy(&memory.revision);
         let text = format!(
             ",\"UpdateExpression\":\"SET {BODY} = if_not_exists({BODY}, :before) + :delta, {REVISION} = :revision\",\
-             \"ConditionExpression\":\"attribute_not_exists({BODY}) OR {BODY} BETWEEN :least AND :greatest\",\
-             \"ReturnValues\":\"ALL_NEW\",\"ExpressionAttributeValues\":{{\":before\":{{\"N\":\"{}\"}},\
-             \":delta\":{{\"N\":\"{delta}\"}},\":revision\":{{\"S\":\"{}\"}},\":least\":{{\"N\":\"{least}\"}},\
-             \":greatest\":{{\"N\":\"{greatest}\"}}}}",
-            initial - delta,
-            String::from_utf8_lossy(&memory.revision)
+             \"ConditionExpression\":\"attribute_not_exists({BODY}) OR {BODY} {within} :bound\",\
+             \"ReturnValues\":\"ALL_NEW\",\"ExpressionAttributeValues\":{{\":before\":{{\"N\":\"{before}\"}},\
+             \":delta\":{{\"N\":\"{delta}\"}},\":revision\":{{\"S\":\"{revision}\"}},\":bound\":{{\"N\":\"{bound}\"}}}}"
         );
         push(body, &[&text]);
         self.send("UpdateItem", out);
@@ -253,11 +267,8 @@ impl DynamoDialect {
         // Not before its time.
         let until = now.saturating_add(expiry).as_secs().saturating_add(1);
         let body = start_keyed(table, &memory.key, false, out)?;
-        push(
-            body,
-            &[",\"UpdateExpression\":\"SET ", EXPIRES, " = :until\",\"ExpressionAttributeValues\":{\":until\":"],
-        );
-        push(body, &["{\"N\":\"", itoa::Buffer::new().format(until), "\"}}"]);
+        push(body, &[",\"UpdateExpression\":\"SET ", EXPIRES, " = :until\",\"ExpressionAttributeValues\":{"]);
+        push(body, &["\":until\":{\"N\":\"", itoa::Buffer::new().format(until), "\"}}"]);
         push_condition(table, IS_THERE, body);
         self.send("UpdateItem", out);
         Ok(())
@@ -288,8 +299,8 @@ impl DynamoDialect {
     }
 
     /// The document of an item.
-    fn body_of<'a>(&'a mut self, memory: &DynamoMemory, item: &'a [u8]) -> Result<&'a [u8], OpError> {
-        let body = self.tables[memory.collection].body_of(item, &mut self.scratch);
+    pub(super) fn body_of<'a>(&'a mut self, collection: usize, item: &'a [u8]) -> Result<&'a [u8], OpError> {
+        let body = self.tables[collection].body_of(item, &mut self.scratch);
         body.map_err(|why| OpError::new(ErrorKind::Failed, why))
     }
 
@@ -318,12 +329,12 @@ impl DynamoDialect {
         let revision = Some(memory.revision.as_slice()).filter(|_| own);
         Ok(Some(match kind {
             OpKind::Read => {
-                let body = self.body_of(memory, found.ok_or(OpError::not_found())?)?;
+                let body = self.body_of(memory.collection, found.ok_or(OpError::not_found())?)?;
                 memory.document(body, revision)
             }
             OpKind::Exists => Reply::written(found.is_some().into()),
             OpKind::Counter => {
-                let stored = self.body_of(memory, found.ok_or_else(|| senseless(answer, true))?);
+                let stored = self.body_of(memory.collection, found.ok_or_else(|| senseless(answer, true))?);
                 let counter = stored.and_then(document::counter).map_err(|_| senseless(answer, true))?;
                 Reply { counter: Some(counter), revision, ..Reply::written(1) }
             }
@@ -339,10 +350,10 @@ impl DynamoDialect {
         memory.more.expected = revision_of(item).ok_or_else(|| senseless(answer, false))?;
         memory.more.expires = json::member(item, EXPIRES).unwrap_or_default().to_vec();
         let kind = self.tables[memory.collection].body();
-        let (old, mut changed) = (self.body_of(memory, item)?, Vec::new());
+        let (old, mut changed) = (self.body_of(memory.collection, item)?, Vec::new());
         memory.change(kind, Some(old), &mut changed)?;
         memory.awaits = Awaits::Last;
-        self.put(memory, &changed, "", out)
+        self.put(memory, &changed, out)
     }
 
     /// Starts a page of an index. Returns false if it is certainly empty.
@@ -373,9 +384,14 @@ impl DynamoDialect {
     fn ask_page(&mut self, memory: &DynamoMemory, out: &mut RequestBuf) {
         let table = &self.tables[memory.collection];
         let index = &table.indexes[memory.more.index];
-        let body = start(table, true, out);
-        push(body, &[",\"IndexName\":\"", &index.name, "\",\"KeyConditionExpression\":\"#f = :v\""]);
-        push(body, &[",\"ExpressionAttributeNames\":{\"#f\":"]);
+        let body = open(true, out);
+        push_table(table, body);
+        match &*index.name {
+            "" if self.strong => push(body, &[",\"ConsistentRead\":true"]),
+            "" => {}
+            name => push(body, &[",\"IndexName\":\"", name, "\""]),
+        }
+        push(body, &[",\"KeyConditionExpression\":\"#f = :v\",\"ExpressionAttributeNames\":{\"#f\":"]);
         push_text(&index.attribute.name, body);
         push(body, &["},\"ExpressionAttributeValues\":{\":v\":"]);
         push_scalar(index.attribute.kind, &String::from_utf8_lossy(&memory.payload), body);
@@ -407,7 +423,7 @@ impl DynamoDialect {
     ) -> Result<Option<Cow<'a, str>>, OpError> {
         let key = self.tables[memory.collection].key_of(item);
         if let Some(key) = &key {
-            let body = self.body_of(memory, item)?;
+            let body = self.body_of(memory.collection, item)?;
             memory.found.add(key, body);
         }
         Ok(key)
@@ -421,7 +437,7 @@ pub(super) fn draw(random: &mut Rng, into: &mut Vec<u8>) {
 }
 
 /// The revision of an item; none if it has none.
-fn revision_of(item: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn revision_of(item: &[u8]) -> Option<Vec<u8>> {
     let value = json::members(json::member(item, REVISION)?).next()?.value;
     json::text(value).map(|revision| revision.into_owned().into_bytes())
 }

@@ -51,12 +51,16 @@ pub(super) fn is_not_allowed(answer: &Answer<'_>) -> bool {
 ///
 /// | error | a write | a read |
 /// |---|---|---|
+/// | transaction cancelled | see `cancelled` | the same |
 /// | throttled, `LimitExceeded`, conflict with a transaction | temporary: rejected | the same |
 /// | no such table | failed | the same |
 /// | any other 4xx: invalid, too large, not allowed | refused | the same |
 /// | 500, 503 | outcome unknown: "the operation may have succeeded or failed" | temporary |
 pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
     let name = name(answer);
+    if name == "TransactionCanceledException" {
+        return cancelled(answer);
+    }
     let kind = match answer.status {
         400..=499 if is_busy(answer) => ErrorKind::Temporary,
         400..=499 if name == MISSING => ErrorKind::Failed,
@@ -77,6 +81,30 @@ pub(super) fn fault(answer: &Answer<'_>, changes: bool) -> OpError {
             _ => text,
         },
     )
+}
+
+/// Why a transaction was cancelled: of several reasons, the one that helps most. Nothing of it was done.
+///
+/// | reason | |
+/// |---|---|
+/// | a condition failed, or another transaction is at the same document | aborted |
+/// | throttled | temporary |
+/// | any other: invalid, too large, not allowed | refused |
+fn cancelled(answer: &Answer<'_>) -> OpError {
+    let reasons = json::member(answer.body, "CancellationReasons").into_iter().flat_map(json::elements);
+    let reasons = reasons.filter_map(|reason| {
+        let told = |name| json::text(json::member(reason, name)?);
+        let code = told("Code").filter(|code| code != "None")?;
+        let kind = match &*code {
+            "ConditionalCheckFailed" | "TransactionConflict" | "DuplicateItem" => ErrorKind::Aborted,
+            code if BUSY.iter().any(|part| code.contains(part)) => ErrorKind::Temporary,
+            _ => ErrorKind::Refused,
+        };
+        Some((kind, format!("transaction cancelled: {code}: {}", told("Message").unwrap_or_default())))
+    });
+    // The order of kinds has those first that another try does not mend.
+    let (kind, why) = reasons.min_by_key(|(kind, _)| *kind).unwrap_or((ErrorKind::Aborted, message(answer)));
+    OpError::new(kind, why)
 }
 
 /// The capacity units that all sessions of a store have consumed, in thousandths.
@@ -132,6 +160,31 @@ mod tests {
         }
         let bare = fault(&Answer::of_parts(502, b"", b"<html>"), true);
         assert_eq!(bare.kind, ErrorKind::OutcomeUnknown);
+    }
+
+    #[test]
+    fn a_cancelled_transaction_tells_what_would_help() {
+        let of = |reasons: &str| {
+            let name = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+            let body = format!(r#"{{"__type":"{name}","Message":"m","CancellationReasons":[{reasons}]}}"#);
+            fault(&Answer::of_parts(400, b"", body.as_bytes()), true)
+        };
+        let none = r#"{"Code":"None"}"#;
+        for (code, kind) in [
+            ("ConditionalCheckFailed", ErrorKind::Aborted),
+            ("TransactionConflict", ErrorKind::Aborted),
+            ("ThrottlingError", ErrorKind::Temporary),
+            ("ProvisionedThroughputExceeded", ErrorKind::Temporary),
+            ("ValidationError", ErrorKind::Refused),
+            ("ItemCollectionSizeLimitExceeded", ErrorKind::Refused),
+        ] {
+            let error = of(&format!(r#"{none},{{"Code":"{code}","Message":"why"}},{none}"#));
+            assert!(error.kind == kind && error.message.contains(&format!("{code}: why")), "{error}");
+        }
+        let of_two = |a, b| of(&format!(r#"{{"Code":"{a}"}},{{"Code":"{b}"}}"#)).kind;
+        assert_eq!(of_two("TransactionConflict", "ThrottlingError"), ErrorKind::Temporary);
+        assert_eq!(of_two("TransactionConflict", "ValidationError"), ErrorKind::Refused);
+        assert_eq!(of("").kind, ErrorKind::Aborted);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The state that an operation keeps between its requests.
 
+use storebench_engine::store::Optimistic;
+
 use crate::http::Memory;
 
 /// The purpose of the request in flight.
@@ -20,9 +22,13 @@ pub(crate) enum Awaits {
     BulkWrite,
     /// The outcome of one item of a bulk insert or delete.
     Each,
+    /// The documents of a transaction.
+    Transaction,
+    /// The outcome of its writes.
+    Commit,
 }
 
-/// What only DynamoDB's operations keep. Cleared before each operation.
+/// What only DynamoDB's operations keep.
 #[derive(Debug, Default)]
 pub(crate) struct More {
     /// The revision that the document must have.
@@ -33,6 +39,7 @@ pub(crate) struct More {
     pub(super) after: Vec<u8>,
     /// The number of the index of a page.
     pub(super) index: usize,
+    pub(super) transaction: Optimistic,
 }
 
 /// The state of one operation. `payload` is also the indexed value to search for.

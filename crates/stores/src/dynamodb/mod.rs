@@ -15,7 +15,8 @@
 //! them. DynamoDB then changes some documents: see [`item`].
 //!
 //! One item with the key `storebench:marker` says that Storebench created the table. Conditional writes change it, so
-//! of two copies that begin at once, one owns the table. DeleteTable takes no condition: `site` narrows what may go wrong.
+//! of two copies that begin at once, one owns the table. DeleteTable takes no condition: `site` narrows what may go
+//! wrong.
 //!
 //! | guarantee | AWS | ScyllaDB Alternator | other servers |
 //! |---|---|---|---|
@@ -35,11 +36,11 @@ mod fuzz;
 mod item;
 mod memory;
 mod server;
-mod sign;
 mod site;
 mod store;
 mod table;
 mod target;
+mod transact;
 mod walk;
 
 pub(crate) use store::DynamoStore;

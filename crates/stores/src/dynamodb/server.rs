@@ -1,20 +1,22 @@
 //! Control calls: what the server is, its tables, Storebench's marks.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use storebench_engine::store::{SiteOutcome, StoreError};
 
 use super::errors::{self, CONDITION, IN_USE, MISSING};
-use super::sign::Signer;
 use super::table::{EXPIRES, KEY, MARKER, Table};
+use crate::http::aws::Signer;
 use crate::http::{Client, Method, Response};
-use crate::net::Host;
+use crate::net::{Host, settled};
 
 /// The attribute of the marker that holds the mark.
 const MARK: &str = "sb_mark";
 /// How long a table may take to be made or removed.
 const CHANGE: Duration = Duration::from_secs(600);
+/// The longest wait before a control call is made again. All of them are 6 seconds at most.
+const LONGEST_MS: u64 = 3_200;
 
 /// What a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Whether it has TransactGetItems and TransactWriteItems.
+    pub(super) fn has_transactions(self) -> bool {
+        matches!(self, Self::Aws | Self::Unknown)
+    }
+
     /// Its name, for the result. No server tells its version.
     pub(super) fn version(self) -> &'static str {
         match self {
@@ -58,8 +65,12 @@ impl Server {
     pub(super) async fn call(&self, operation: &str, body: &Value) -> Result<Response, StoreError> {
         let mut request = self.client.request();
         request.begin(Method::POST).raw("/").body().extend_from_slice(body.to_string().as_bytes());
-        self.signer.clone().sign(operation, &mut request);
-        let response = self.client.send(&request).await?;
+        let ask = async || {
+            self.signer.clone().sign(operation, &mut request);
+            self.client.send(&request).await
+        };
+        let response =
+            again(ask, |response: &Response| errors::is_busy(&response.answer()), tokio::time::sleep).await?;
         let answer = response.answer();
         let why = if errors::is_not_allowed(&answer) {
             "rejected the request; check the access key, its secret and its permissions, or set AWS_ACCESS_KEY_ID and \
@@ -159,25 +170,19 @@ impl Server {
 
     /// Waits until a table is neither being made nor removed. Returns its description, or `None` if it is gone.
     pub(super) async fn rested(&self, table: &str) -> Result<Option<Value>, StoreError> {
-        let begun = Instant::now();
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let told = self.describe(table).await?;
-            let changes = |of: &Value, name: &str| matches!(of[name].as_str(), Some("CREATING" | "DELETING"));
-            let Some(told) = told else { return Ok(None) };
+        let changes = |of: &Value, name: &str| matches!(of[name].as_str(), Some("CREATING" | "DELETING"));
+        let mut told = None;
+        let rests = settled(CHANGE, Duration::from_millis(25), async || {
+            told = self.describe(table).await?;
+            let Some(told) = &told else { return Ok(true) };
             let mut indexes = told["GlobalSecondaryIndexes"].as_array().into_iter().flatten();
-            if !changes(&told, "TableStatus") && !indexes.any(|index| changes(index, "IndexStatus")) {
-                return Ok(Some(told));
-            }
-            if begun.elapsed() > CHANGE {
-                return Err(StoreError::Failed(format!(
-                    "{}: the table `{table}` is still {} after {CHANGE:?}; look at it in the console",
-                    self.host, told["TableStatus"]
-                )));
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+            Ok(!changes(told, "TableStatus") && !indexes.any(|index| changes(index, "IndexStatus")))
+        });
+        if rests.await? {
+            return Ok(told);
         }
+        let why = format!("`{table}` is still being made or removed after {CHANGE:?}; look at it in the console");
+        Err(StoreError::Failed(format!("{}: the table {why}", self.host)))
     }
 
     /// Reads the mark of a table. Waits for a table that is being made or removed.
@@ -240,7 +245,56 @@ impl Server {
     }
 }
 
+/// Asks again while the server says that it was one request too many, as AWS's clients do: after a wait that is drawn
+/// evenly from 0 to a bound, which doubles.
+///
+/// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html>
+async fn again<T>(
+    mut ask: impl AsyncFnMut() -> Result<T, StoreError>,
+    is_busy: impl Fn(&T) -> bool,
+    wait: impl AsyncFn(Duration),
+) -> Result<T, StoreError> {
+    let mut bound_ms = 50;
+    loop {
+        let told = ask().await?;
+        if bound_ms > LONGEST_MS || !is_busy(&told) {
+            return Ok(told);
+        }
+        wait(Duration::from_millis(fastrand::u64(..bound_ms))).await;
+        bound_ms *= 2;
+    }
+}
+
 /// A key schema of only a hash key.
 fn hash(name: &str) -> Value {
     json!([{ "AttributeName": name, "KeyType": "HASH" }])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// The waits of a call to a server that is busy so many times.
+    fn waits(busy: usize) -> Vec<u128> {
+        let (asked, waits) = (RefCell::new(0), RefCell::new(Vec::new()));
+        let ask = async || Ok(asked.replace_with(|asked| *asked + 1) < busy);
+        let told = again(ask, |busy: &bool| *busy, async |wait: Duration| waits.borrow_mut().push(wait.as_millis()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(told).unwrap(), busy > 7, "the last answer is told");
+        waits.into_inner()
+    }
+
+    #[test]
+    fn a_control_call_that_is_throttled_is_made_again_with_full_jitter() {
+        assert_eq!((waits(0).len(), waits(3).len(), waits(100).len()), (0, 3, 7));
+        let all: Vec<Vec<u128>> = (0..500).map(|_| waits(100)).collect();
+        for n in 0..7 {
+            let bound = 50 << n;
+            let of_try: Vec<u128> = all.iter().map(|waits| waits[n]).collect();
+            assert!(of_try.iter().all(|wait| *wait < bound), "wait {n}: {of_try:?}");
+            assert!(of_try.iter().any(|wait| *wait < bound / 8) && of_try.iter().any(|wait| *wait > bound * 7 / 8));
+        }
+    }
 }

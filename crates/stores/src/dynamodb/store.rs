@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storebench_engine::store::{
-    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Holdings, Layout, LocalFuture,
-    OpKind, Prepare, ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions, Site as _, Stats,
-    Store, StoreError, StoreSettings, Support, prepare, remove,
+    Account, Capabilities, CollectionId, CollectionLayout, Description, Durability, Holdings, Isolation, Layout,
+    LocalFuture, OpKind, Prepare, ReadConsistency, RowStream, Rows, RowsKind, Runtime, SameKeys, SessionOptions,
+    Site as _, Stats, Store, StoreError, StoreSettings, Support, Transactions, prepare, remove,
 };
 use storebench_study::workload::Body;
 
@@ -25,6 +25,7 @@ use crate::registry::Options;
 
 /// The timeout of a control call.
 const PATIENCE: Duration = Duration::from_secs(60);
+const UNORDERED: &str = "DynamoDB hashes keys, so they have no order";
 
 /// The DynamoDB store.
 pub(crate) struct DynamoStore {
@@ -151,28 +152,29 @@ impl Store for DynamoStore {
                 (Durability::FSYNC, "AWS stores each write on disks in more than one zone before it answers"),
                 (Durability::MAJORITY, "the same"),
             ],
-            Kind::Alternator => {
-                vec![(Durability::MAJORITY, "LOCAL_QUORUM; by default, commit logs are synced every 10 seconds")]
-            }
+            Kind::Alternator => vec![(Durability::MAJORITY, "LOCAL_QUORUM; commit logs are synced every 10 seconds")],
             Kind::Dynalite | Kind::Unknown => vec![(Durability::MEMORY, "what this server promises is not known")],
         };
         let ready = self.ready().ok();
         let reads_theirs = ready.as_ref().is_some_and(|ready| ready.tables.iter().any(Table::is_theirs));
         let writes_theirs = reads_theirs && ready.as_ref().is_some_and(|ready| !ready.read_only);
-        let touches = match &ready {
-            Some(ready) => ready.tables.iter().all(|table| !table.is_theirs() && table.expires.is_some()),
-            None => self.known() != Some(Kind::Dynalite),
-        };
+        let touches = ready.as_ref().map_or(self.known() != Some(Kind::Dynalite), |ready| {
+            ready.tables.iter().all(|table| !table.is_theirs() && table.expires.is_some())
+        });
         let native = self.target.native || reads_theirs;
+        let transacts = !reads_theirs && self.known().unwrap_or(Kind::Unknown).has_transactions();
         Capabilities {
-            operations: operations(writes_theirs, touches),
+            operations: operations(writes_theirs, touches, transacts),
+            transactions: Transactions {
+                isolation: vec![(Isolation::Serializable, "reads, then writes if what was read is unchanged")],
+                steps: Transactions::STEPS,
+                rolls_back: true,
+                ..Transactions::default()
+            },
             why_not: vec![
-                (OpKind::Scan, "DynamoDB hashes keys, so they have no order"),
-                (OpKind::Prefix, "DynamoDB hashes keys, so they have no order"),
-                (
-                    OpKind::Transaction,
-                    "DynamoDB's transactions either read or write, and tell nothing of what they found",
-                ),
+                (OpKind::Scan, UNORDERED),
+                (OpKind::Prefix, UNORDERED),
+                (OpKind::Transaction, "this server has no TransactWriteItems, or the table is not Storebench's"),
                 (OpKind::Touch, "the table has no time to live in an attribute of Storebench"),
             ],
             shipped_durability: durability[0].0,
@@ -251,7 +253,7 @@ impl Store for DynamoStore {
     }
 
     fn stats(&self) -> Result<Stats, StoreError> {
-        let names = ["consumed_read_units", "consumed_write_units"].map(str::to_owned);
+        let names = ["consumed_read_units_total", "consumed_write_units_total"].map(str::to_owned);
         Ok(names.into_iter().zip(self.consumed.units()).collect())
     }
 
@@ -260,14 +262,13 @@ impl Store for DynamoStore {
         let server = self.target.server(PATIENCE);
         for Table { name, .. } in self.ready()?.tables.iter() {
             let told = self.control.block_on(server.describe(name))?.unwrap_or_default();
-            for (of, setting) in [
-                ("BillingModeSummary", "BillingMode"),
-                ("TableClassSummary", "TableClass"),
-                ("ProvisionedThroughput", "ReadCapacityUnits"),
-                ("ProvisionedThroughput", "WriteCapacityUnits"),
+            for setting in [
+                "BillingModeSummary/BillingMode",
+                "TableClassSummary/TableClass",
+                "ProvisionedThroughput/ReadCapacityUnits",
+                "ProvisionedThroughput/WriteCapacityUnits",
             ] {
-                let value = &told[of][setting];
-                if !value.is_null() {
+                if let Some(value) = told.pointer(&format!("/{setting}")) {
                     settings.add(format!("{name}/{setting}"), value.to_string().trim_matches('"'), None);
                 }
             }
@@ -305,9 +306,8 @@ impl Store for DynamoStore {
             let Rows::Walk { collection, part } = rows else {
                 return Err(StoreError::NotSupported("DynamoDB streams only whole tables".into()));
             };
-            let segment = self.parts()?.iter().position(|segment| segment == part);
-            let segment =
-                segment.ok_or_else(|| StoreError::Failed(format!("`{part}` is not a segment of this version")))?;
+            let unknown = || StoreError::Failed(format!("`{part}` is not a segment of this version"));
+            let segment = self.parts()?.iter().position(|segment| segment == part).ok_or_else(unknown)?;
             let (server, table) = (self.target.server(PATIENCE), self.table(collection)?);
             Ok(Box::new(Walk::new(server, table, segment, Arc::clone(&self.consumed))) as Box<dyn RowStream>)
         })
@@ -327,24 +327,22 @@ impl Store for DynamoStore {
     }
 }
 
-fn operations(writes_theirs: bool, touches: bool) -> Vec<(OpKind, Support)> {
+fn operations(writes_theirs: bool, touches: bool, transacts: bool) -> Vec<(OpKind, Support)> {
     let of_revisions = [OpKind::Append, OpKind::Prepend, OpKind::MergePatch, OpKind::Counter, OpKind::CompareAndSwap];
     let supports = |kind| match kind {
-        OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query | OpKind::Transaction => None,
+        OpKind::Prefix | OpKind::Scan | OpKind::View | OpKind::Query => None,
         OpKind::Touch if !touches => None,
+        OpKind::Transaction if !transacts => None,
+        OpKind::Transaction => Some(Support::Approximated("TransactGetItems, then conditional TransactWriteItems")),
         kind if writes_theirs && of_revisions.contains(&kind) => None,
-        OpKind::Append | OpKind::Prepend | OpKind::MergePatch => Some(Support::Approximated(
-            "reads the document, changes it and writes it if its revision is still the same; starts over if not",
-        )),
-        OpKind::BulkUpsert => {
-            Some(Support::Approximated("BatchWriteItem: requests of 25 documents, one after another"))
+        OpKind::Append | OpKind::Prepend | OpKind::MergePatch => {
+            Some(Support::Approximated("reads the document, and writes it if its revision is the same; else again"))
         }
-        OpKind::BulkRead => Some(Support::Approximated("BatchGetItem: requests of 100 documents, one after another")),
+        OpKind::BulkUpsert => Some(Support::Approximated("BatchWriteItem: 25 documents, one request after another")),
+        OpKind::BulkRead => Some(Support::Approximated("BatchGetItem: 100 documents, one request after another")),
         OpKind::BulkInsert => Some(Support::Approximated("PutItem, one by one: BatchWriteItem takes no conditions")),
         OpKind::BulkDelete => Some(Support::Approximated("DeleteItem, one by one: BatchWriteItem tells no outcome")),
-        OpKind::Page => Some(Support::Approximated(
-            "Query of a global secondary index, which AWS updates after the write is acknowledged",
-        )),
+        OpKind::Page => Some(Support::Approximated("Query of a global secondary index, which AWS updates later")),
         _ => Some(Support::Native),
     };
     OpKind::ALL.into_iter().filter_map(|kind| supports(kind).map(|support| (kind, support))).collect()

@@ -49,7 +49,7 @@ pub(super) struct Attribute {
     pub(super) kind: Kind,
 }
 
-/// A global secondary index that contains whole items.
+/// A global secondary index that contains whole items. Without a name, it is the table itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index {
     pub(super) field: String,
@@ -89,10 +89,13 @@ impl Table {
         Self { name, form, keys: vec![Attribute { name: KEY.to_owned(), kind: 'S' }], indexes, expires: None }
     }
 
-    /// Somebody else's table, by its description.
+    /// Somebody else's table, by its description. With a range key, its own hash key selects pages.
     pub(super) fn theirs(name: String, told: &Value, expires: Option<String>) -> Option<Self> {
         let keys: Vec<Attribute> = told["KeySchema"].as_array()?.iter().filter_map(|of| attribute(told, of)).collect();
-        (!keys.is_empty()).then(|| Self { name, form: Form::Theirs, keys, indexes: indexes(told), expires })
+        let own = |hash: &Attribute| Index { field: hash.name.clone(), name: String::new(), attribute: hash.clone() };
+        let own = keys.first().filter(|_| keys.len() > 1).map(own);
+        let indexes = own.into_iter().chain(indexes(told)).collect();
+        (!keys.is_empty()).then_some(Self { name, form: Form::Theirs, keys, indexes, expires })
     }
 
     /// Takes the indexes of one of Storebench's tables from its description, so that each write maintains all of them.
@@ -193,7 +196,7 @@ impl Table {
             Form::Native | Form::Theirs => {
                 item::check(body, item::DEEPEST).map_err(refused)?;
                 if !body.trim_ascii_start().starts_with(b"{") {
-                    return Err(refused(item::NOT_JSON));
+                    return Err(refused("DynamoDB stores JSON objects only"));
                 }
                 json::members(body).try_for_each(|member| self.push_member(member, start, out)).map_err(refused)?;
             }
@@ -383,8 +386,10 @@ mod tests {
         assert_eq!(written, json!({ "pk": { "S": "a b" }, "sk": { "N": "7" }, "n": { "N": "1" } }));
         assert!(item(&table, r#"["a b",7]"#, br#"{"n":1,"pk":"other"}"#).is_err());
         assert!(item(&table, "a b", br#"{"n":1}"#).is_err());
-        assert_eq!(indexed(&table.indexes[0], true, b"7").as_deref(), Some("7"));
-        assert_eq!(indexed(&table.indexes[0], true, b"\"7\""), None);
+        assert_eq!((table.index_over("pk"), table.index_over("sk")), (Some(0), Some(1)), "the table is its own index");
+        assert_eq!(indexed(&table.indexes[0], true, b"\"a\"").as_deref(), Some("a"));
+        assert_eq!(indexed(&table.indexes[1], true, b"7").as_deref(), Some("7"));
+        assert_eq!(indexed(&table.indexes[1], true, b"\"7\""), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use storebench_engine::store::StoreError;
 
 use super::server::Server;
-use super::sign::{Credentials, Signer};
-use crate::http::{Client, Target as HttpTarget, check_place};
+use crate::http::aws::{Credentials, Signer};
+use crate::http::{Client, Target as HttpTarget, check_place, name_prefix};
 use crate::net::{Address, Secret, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
 
@@ -43,20 +43,16 @@ impl Target {
     /// # Errors
     /// `BadUrl`. No error contains the secret.
     pub(super) fn read(url: &str, options: &mut Options<'_>) -> Result<Self, StoreError> {
-        let bad = |text: String| Err(StoreError::BadUrl(text));
         let tls = url.starts_with("dynamodbs:");
         let mut address = Address::parse(url, SCHEME.example, if tls { 443 } else { 8000 }, tls, options)?;
         check_place(&address, "table", "DynamoDB")?;
         let host = address.host().name.clone();
         let is_aws = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|end| host.ends_with(end));
         if is_aws && !tls {
-            return bad(format!("`dynamodb://` does not encrypt; to reach AWS, write dynamodbs://{host}"));
+            let why = format!("`dynamodb://` does not encrypt; to reach AWS, write dynamodbs://{host}");
+            return Err(StoreError::BadUrl(why));
         }
-        let prefix = options.take("prefix").unwrap_or("storebench-").to_owned();
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if !(3..=100).contains(&prefix.len()) || !prefix.chars().all(fits) {
-            return bad(format!("invalid prefix={prefix}; expected 3 to 100 letters, digits, `-`, `_` or `.`"));
-        }
+        let prefix = name_prefix(options)?;
         let native = options.choice("documents", &["text", "native"])? == Some(1);
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = options.take("region").or_else(|| region_in(&host)).map(str::to_owned);
@@ -64,7 +60,8 @@ impl Target {
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let credentials = credentials(&mut address, variable)?;
         let http = HttpTarget::of(&address);
-        let signer = Signer::new(credentials, HttpTarget::host_header(&address), region);
+        let signer =
+            Signer::new(credentials, HttpTarget::host_header(&address), region, ["dynamodb", "DynamoDB_20120810"]);
         Ok(Self { address, prefix, native, is_aws, signer, http })
     }
 
@@ -91,18 +88,17 @@ fn credentials(
     address: &mut Address,
     variable: impl Fn(&'static str) -> Option<String>,
 ) -> Result<Credentials, StoreError> {
+    let bad = |why: &str| Err(StoreError::BadUrl(why.into()));
     let (key, secret, token) = match (address.user.take(), address.password.take()) {
         (Some(key), Some(secret)) => (key, secret, None),
-        (Some(key), None) => {
-            return Err(StoreError::BadUrl(format!(
-                "the URL names the access key `{key}` without its secret; put the secret into STOREBENCH_PASSWORD, or \
-                 leave out the key and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            )));
+        (Some(_), None) => {
+            return bad(
+                "the URL has an access key without its secret; put that into STOREBENCH_PASSWORD, or leave out the key \
+                 and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            );
         }
         (None, Some(_)) if !address.password_assumed => {
-            return Err(StoreError::BadUrl(
-                "the URL has a secret without its access key; write it like dynamodb://KEY@HOST".into(),
-            ));
+            return bad("the URL has a secret without its access key; write it like dynamodb://KEY@HOST");
         }
         // An assumed password is meant for another store.
         (None, _) => match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {

@@ -11,6 +11,8 @@
 //! rounds), and 12 to 29 allocations, now none: each request passed through a channel, a task and a map of headers.
 
 mod answer;
+#[cfg(feature = "dynamodb")]
+pub(crate) mod aws;
 mod bodies;
 mod client;
 mod incoming;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use storebench_engine::store::{
     AnyStore, BatchBuf, BulkWrite, CollectionId, CopyId, Durability, ErrorKind, Layout, Namespace, Op, OpKind, Prepare,
-    RowPage, Rows, SameKeys, StoreError,
+    RowPage, Rows, StoreError,
 };
 
-use crate::driven::{Driven, existing, layout, options};
-use crate::server::{Server, free_port};
+use crate::driven::{Driven, layout, options};
+use crate::server::Server;
+
+mod fakes;
+mod theirs;
+mod transactions;
 
 const DOCUMENTS: CollectionId = CollectionId(0);
 
@@ -117,8 +121,13 @@ fn the_driver_against_dynalite() {
     documents_come_back_byte_by_byte(&server);
     what_is_too_large_is_refused_alone(&server);
     their_tables_are_left_alone(&server);
-    their_items_are_read_with_every_type(&server);
-    their_items_are_written_as_theirs(&server);
+    theirs::items_are_read_with_every_type(&server);
+    theirs::items_are_written_as_theirs(&server);
+    theirs::a_copy_into_another_table_is_exact(&server);
+    theirs::what_dynamodb_lacks_is_refused_alone(&server);
+    theirs::the_largest_item_comes_back(&server);
+    theirs::ranges_and_indexes_are_read_and_kept(&server);
+    transactions::it_has_none(&server);
     an_index_that_a_kept_table_lacks_is_told(&server);
     native_documents_are_attributes(&server);
     a_removal_that_was_killed_is_finished(&server);
@@ -232,87 +241,6 @@ fn their_tables_are_left_alone(server: &Server) {
     }
 }
 
-fn their_items_are_read_with_every_type(server: &Server) {
-    let port = server.port;
-    let all = json!({
-        "id": { "S": "all" }, "digits": { "N": "12345678901234567890123456789012345678" }, "none": { "NULL": true },
-        "yes": { "BOOL": true }, "list": { "L": [{ "S": "a" }, { "M": { "deep": { "N": "-0.5" } } }] },
-        "bytes": { "B": "AAE=" }, "texts": { "SS": ["a", "b"] }, "numbers": { "NS": ["1", "2.5"] },
-        "chunks": { "BS": ["AA==", "AQ=="] }, "empty": { "S": "" },
-    });
-    let unclear = json!({ "id": { "S": "unclear" }, "m": { "M": { "$B": { "S": "AA==" } } } });
-    let mut items = vec![all, unclear];
-    items.extend((0..200).map(|n| json!({ "id": { "S": format!("k{n:03}") }, "n": { "N": n.to_string() } })));
-    make(port, "their-items", &[("id", "S")], &items);
-    make(port, "their-pairs", &[("a", "S"), ("b", "N")], &[json!({ "a": { "S": "x y" }, "b": { "N": "7" } })]);
-    make(port, "their-numbers", &[("n", "N")], &[json!({ "n": { "N": "7" } })]);
-    let before = snapshot(port);
-    let store = open(&server.url);
-    store.prepare(&existing("their-items"), Prepare::ReadOnly).unwrap();
-    let (found, bad) = rows(&*store);
-    assert_eq!((found.len(), bad.len()), (201, 1));
-    assert!(bad[0].starts_with("unclear: "), "{bad:?}");
-    let expected = json!({
-        "id": "all", "none": null, "yes": true, "list": ["a", { "deep": -0.5 }], "bytes": { "$B": "AAE=" },
-        "texts": { "$SS": ["a", "b"] }, "numbers": { "$NS": [1, 2.5] }, "chunks": { "$BS": ["AA==", "AQ=="] },
-        "empty": "",
-    });
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    let reply = driven.call(Op::Read { key: "all" }).unwrap();
-    let text = std::str::from_utf8(reply.as_reply().body.unwrap()).unwrap().to_owned();
-    assert!(text.contains(r#""digits":12345678901234567890123456789012345678"#), "{text}");
-    let mut document: Value = serde_json::from_str(&text).unwrap();
-    document.as_object_mut().unwrap().remove("digits");
-    assert_eq!(document, expected);
-    let keys = store.sample_keys(DOCUMENTS, 40, 7).unwrap();
-    assert_eq!((keys.len(), &keys), (40, &store.sample_keys(DOCUMENTS, 40, 7).unwrap()));
-    assert_ne!(keys, store.sample_keys(DOCUMENTS, 40, 8).unwrap());
-    assert!(keys.iter().all(|key| driven.call(Op::Exists { key }).unwrap().as_reply().documents == 1));
-    let error = driven.call(Op::Delete { key: "all" }).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Refused);
-    for (table, key, same) in
-        [("their-pairs", "[\"x y\",7]", SameKeys::Exact), ("their-numbers", "7", SameKeys::Number)]
-    {
-        store.prepare(&existing(table), Prepare::ReadOnly).unwrap();
-        assert_eq!(store.same_keys(DOCUMENTS), same);
-        assert_eq!(rows(&*store).0.keys().collect::<Vec<_>>(), [key]);
-        let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-        assert_eq!(driven.call(Op::Read { key }).unwrap().as_reply().documents, 1);
-    }
-    let error = store.prepare(&existing("no-such-table"), Prepare::ReadOnly).unwrap_err();
-    assert!(error.to_string().contains("no-such-table"), "{error}");
-    store.remove().unwrap();
-    assert_eq!(snapshot(port), before);
-}
-
-fn their_items_are_written_as_theirs(server: &Server) {
-    let port = server.port;
-    make(port, "their-own", &[("id", "S")], &[json!({ "id": { "S": "old" }, "n": { "N": "1" } })]);
-    let store = open(&server.url);
-    store.prepare(&existing("their-own"), Prepare::WriteExisting).unwrap();
-    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
-    let document = br#"{"n":2,"bytes":{"$B":"AAE="},"set":{"$NS":[1,2]},"id":"new"}"#;
-    driven.call(Op::Insert { key: "new", body: document }).unwrap();
-    let item =
-        call(port, "GetItem", &json!({ "TableName": "their-own", "Key": { "id": { "S": "new" } } }))["Item"].take();
-    let expected =
-        json!({ "id": { "S": "new" }, "n": { "N": "2" }, "bytes": { "B": "AAE=" }, "set": { "NS": ["1", "2"] } });
-    assert_eq!(item, expected, "nothing of Storebench's own");
-    assert_eq!(driven.call(Op::Insert { key: "old", body: b"{}" }).unwrap_err().kind, ErrorKind::Conflict);
-    for (refused, why) in [(&br#"{"id":"other"}"#[..], "differs from its key"), (br#"{"n":-0.0}"#, "negative zero")] {
-        let error = driven.call(Op::Upsert { key: "x", body: refused }).unwrap_err();
-        assert!(error.kind == ErrorKind::Refused && error.message.contains(why), "{error}");
-    }
-    let op = Op::CompareAndSwap { key: "old", expected: b"1", body: b"{}" };
-    assert_eq!(driven.call(op).unwrap_err().kind, ErrorKind::Refused);
-    // A table of Storebench is not written as somebody else's.
-    store.prepare(&layout(), Prepare::Keep).unwrap();
-    let error = store.prepare(&existing("storebench-documents"), Prepare::WriteExisting).unwrap_err();
-    assert!(matches!(error, StoreError::NotSupported(_)), "{error:?}");
-    store.prepare(&existing("storebench-documents"), Prepare::ReadOnly).unwrap();
-    store.remove().unwrap();
-}
-
 fn an_index_that_a_kept_table_lacks_is_told(server: &Server) {
     let store = open(&server.url);
     store.prepare(&layout(), Prepare::Fresh).unwrap();
@@ -358,14 +286,36 @@ fn a_removal_that_was_killed_is_finished(server: &Server) {
 
 fn consumed_capacity_is_counted(server: &Server) {
     let store = open(&server.url);
-    store.prepare(&layout(), Prepare::Fresh).unwrap();
+    store.prepare(&indexed(), Prepare::Fresh).unwrap();
     let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    let mut before = [0.0, 0.0];
+    let mut used = || {
+        let stats = store.stats().unwrap();
+        let figure = |name: &str| stats.iter().find(|(other, _)| other == name).unwrap().1;
+        let now = [figure("consumed_read_units_total"), figure("consumed_write_units_total")];
+        let used = [now[0] - before[0], now[1] - before[1]];
+        before = now;
+        used
+    };
+    // 1 unit for each KB written, and for each 4 KB read, or for 8 KB of an index, which is eventually consistent.
     let large = format!(r#"{{"t":"{}"}}"#, "x".repeat(7_500));
     driven.call(Op::Upsert { key: "a", body: large.as_bytes() }).unwrap();
+    assert_eq!(used(), [0.0, 8.0]);
     driven.call(Op::Read { key: "a" }).unwrap();
-    let stats = store.stats().unwrap();
-    let figure = |name: &str| stats.iter().find(|(other, _)| other == name).unwrap().1;
-    assert_eq!((figure("consumed_write_units"), figure("consumed_read_units")), (8.0, 2.0));
+    assert_eq!(used(), [2.0, 0.0]);
+    let mut items = BatchBuf::new();
+    let keys: Vec<String> = (0..30).map(|n| format!("k{n}")).collect();
+    keys.iter().for_each(|key| items.push(key, br#"{"user":"ann"}"#));
+    driven.call(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
+    assert_eq!(used(), [0.0, 30.0], "dynalite does not count indexes, as AWS does");
+    driven.call(Op::BulkRead { keys: items.as_batch() }).unwrap();
+    assert_eq!(used(), [30.0, 0.0]);
+    driven.call(Op::Page { field: "user", value: "\"ann\"", limit: 50 }).unwrap();
+    let [read, written] = used();
+    assert!((0.5..=1.0).contains(&read) && written == 0.0, "{read}");
+    rows(&*store);
+    let [read, written] = used();
+    assert!(read >= 2.0 && written == 0.0, "{read}");
     store.remove().unwrap();
 }
 
@@ -393,158 +343,6 @@ fn an_expiry_stays_until_the_document_is_overwritten() {
     assert_eq!((until(), body(&mut driven, key)), (first, json!({ "n": 1 })));
     driven.call(Op::Upsert { key, body: b"{}" }).unwrap();
     assert_eq!(until(), None);
-}
-
-#[test]
-fn wrong_port_and_other_servers_are_named_without_the_secret() {
-    let nobody = free_port();
-    for url in [format!("dynamodb://me:hush@127.0.0.1:{nobody}")] {
-        let store = open(&url);
-        for error in [store.inspect().unwrap_err(), store.prepare(&layout(), Prepare::Keep).unwrap_err()] {
-            assert!(matches!(error, StoreError::Unreachable(_)), "{error:?}");
-            let text = format!("{error} {error:?} {:?}", store.describe());
-            assert!(!text.contains("hush") && text.contains("127.0.0.1:"), "{text}");
-        }
-    }
-    for (answer, said) in [
-        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "is not DynamoDB"),
-        (
-            "HTTP/1.1 400 No\r\nContent-Length: 62\r\n\r\n{\"__type\":\"x#UnrecognizedClientException\",\"message\":\"bad \
-             key\"}",
-            "check the access key",
-        ),
-    ] {
-        let port = fake(move |_, _| answer.to_owned());
-        let error = open(&format!("dynamodb://me:hush@127.0.0.1:{port}")).inspect().unwrap_err();
-        assert!(matches!(&error, StoreError::Unreachable(text) if text.contains(said)), "{error:?}");
-        assert!(!error.to_string().contains("hush"));
-    }
-    for url in ["dynamodb://h/path", "dynamodb://h,i", "dynamodb://h?prefix=a/b", "dynamodb://h?documents=both"] {
-        assert!(matches!(storebench_stores::open(url).err(), Some(StoreError::BadUrl(_))), "{url}");
-    }
-}
-
-/// A server that answers each request by its operation and its body. Returns its port.
-fn fake(answer: impl Fn(&str, &Value) -> String + Send + Sync + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let answer = Arc::new(answer);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, answer) = (stream.unwrap(), Arc::clone(&answer));
-            thread::spawn(move || {
-                let (mut got, mut piece) = (Vec::new(), [0; 65_536]);
-                loop {
-                    let Some(end) = got.windows(4).position(|four| four == b"\r\n\r\n") else {
-                        match stream.read(&mut piece) {
-                            Ok(0) | Err(_) => return,
-                            Ok(n) => got.extend_from_slice(&piece[..n]),
-                        }
-                        continue;
-                    };
-                    let head = String::from_utf8_lossy(&got[..end]).into_owned();
-                    let header = |name: &str| {
-                        let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
-                        Some(line.split_once(':')?.1.trim().to_owned())
-                    };
-                    let length = header("content-length:").map_or(0, |length| length.parse().unwrap());
-                    while got.len() < end + 4 + length {
-                        let n = stream.read(&mut piece).unwrap();
-                        got.extend_from_slice(&piece[..n]);
-                    }
-                    let body = serde_json::from_slice(&got[end + 4..end + 4 + length]).unwrap_or_default();
-                    got.drain(..end + 4 + length);
-                    let target = header("x-amz-target:").unwrap_or_default();
-                    let operation = target.strip_prefix("DynamoDB_20120810.").unwrap_or_default();
-                    if stream.write_all(answer(operation, &body).as_bytes()).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    port
-}
-
-fn ok(body: &Value) -> String {
-    let body = body.to_string();
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-}
-
-fn error(status: u16, name: &str) -> String {
-    let body = json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{name}"), "message": "why" }).to_string();
-    format!("HTTP/1.1 {status} No\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-}
-
-/// A server with one table of somebody else, which does not let this user list tables. Other operations are answered by
-/// `rest`.
-fn with_a_table(rest: impl Fn(&str, &Value) -> String + Send + Sync + 'static) -> Arc<dyn AnyStore> {
-    let port = fake(move |operation, body| match operation {
-        "" => ok(&json!(["127.0.0.1"])),
-        "ListTables" => error(400, "AccessDeniedException"),
-        "DescribeTable" => ok(&json!({ "Table": {
-            "TableStatus": "ACTIVE", "KeySchema": [{ "AttributeName": "id", "KeyType": "HASH" }],
-            "AttributeDefinitions": [{ "AttributeName": "id", "AttributeType": "S" }],
-        } })),
-        "DescribeTimeToLive" => ok(&json!({
-            "TimeToLiveDescription": { "TimeToLiveStatus": "ENABLED", "AttributeName": "until" },
-        })),
-        "GetItem" if body["Key"]["sb_key"].is_object() => error(400, "ValidationException"),
-        _ => rest(operation, body),
-    });
-    let store = open(&format!("dynamodb://127.0.0.1:{port}"));
-    store.prepare(&existing("t"), Prepare::WriteExisting).unwrap();
-    store
-}
-
-#[test]
-fn what_a_server_leaves_unprocessed_is_requested_again() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let requests = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&requests);
-    let store = with_a_table(move |operation, body| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        let items = &body["RequestItems"]["t"];
-        match operation {
-            // It does all but one of each request, as long as there are several.
-            "BatchWriteItem" => {
-                let items = items.as_array().unwrap();
-                let left = if items.len() > 1 { &items[..1] } else { &[][..] };
-                ok(&json!({ "UnprocessedItems": if left.is_empty() { json!({}) } else { json!({ "t": left }) } }))
-            }
-            // It does nothing.
-            _ => ok(&json!({ "Responses": {}, "UnprocessedKeys": { "t": items } })),
-        }
-    });
-    let version = store.describe().version;
-    assert!(version.contains("Alternator"), "{version}");
-    let mut driven = Driven::open(&*store, Durability::MAJORITY).unwrap();
-    let mut items = BatchBuf::new();
-    (0..60).for_each(|n| items.push(&format!("k{n}"), b"{}"));
-    let reply = driven.call(Op::BulkWrite { kind: BulkWrite::Upsert, items: items.as_batch() }).unwrap();
-    assert_eq!((reply.as_reply().documents, reply.as_reply().rejects.len()), (60, 0));
-    assert_eq!(requests.load(Ordering::SeqCst), 6);
-    let error = driven.call(Op::BulkRead { keys: items.as_batch() }).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Temporary, "{error}");
-    assert_eq!(store.account(DOCUMENTS).unwrap().evicts.as_deref(), Some("TimeToLive on `until`"));
-}
-
-#[test]
-fn throttling_is_temporary_and_a_fault_of_the_server_leaves_a_write_open() {
-    for (status, name, write, read) in [
-        (400, "ProvisionedThroughputExceededException", ErrorKind::Temporary, ErrorKind::Temporary),
-        (400, "ThrottlingException", ErrorKind::Temporary, ErrorKind::Temporary),
-        (500, "InternalServerError", ErrorKind::OutcomeUnknown, ErrorKind::Temporary),
-        (503, "ServiceUnavailable", ErrorKind::OutcomeUnknown, ErrorKind::Temporary),
-        (400, "ResourceNotFoundException", ErrorKind::Failed, ErrorKind::Failed),
-        (400, "AccessDeniedException", ErrorKind::Refused, ErrorKind::Refused),
-    ] {
-        let store = with_a_table(move |_, _| error(status, name));
-        let mut driven = Driven::open(&*store, Durability::MAJORITY).unwrap();
-        let told = driven.call(Op::Upsert { key: "a", body: b"{}" }).unwrap_err();
-        assert!(told.kind == write && told.message.contains(name), "{told}");
-        assert_eq!(driven.call(Op::Read { key: "a" }).unwrap_err().kind, read, "{name}");
-    }
 }
 
 #[test]

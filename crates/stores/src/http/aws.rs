@@ -1,9 +1,9 @@
-//! Signs requests: AWS Signature Version 4.
+//! Signs requests to services of AWS that take JSON at `/`: Signature Version 4.
 //!
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html>
 //!
 //! Crates that sign (`aws-sigv4`, `reqsign`, and the one within `object_store`) take and return requests of the crate
-//! `http`, with a map of headers for each, and bring 20 packages or do not sign for this service. This one writes into
+//! `http`, with a map of headers for each, and bring 20 packages or do not sign for every service. This one writes into
 //! the buffers of a request, and allocates nothing once they have grown.
 
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::http::RequestBuf;
+use super::RequestBuf;
 use crate::net::Secret;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -19,21 +19,23 @@ const MEDIA_TYPE: &str = "application/x-amz-json-1.0";
 
 /// The key of a user.
 #[derive(Debug, Clone)]
-pub(super) struct Credentials {
-    pub(super) key: String,
-    pub(super) secret: Secret,
+pub(crate) struct Credentials {
+    pub(crate) key: String,
+    pub(crate) secret: Secret,
     /// The token of temporary credentials.
-    pub(super) token: Option<Secret>,
+    pub(crate) token: Option<Secret>,
 }
 
 /// Signs the requests of one session.
 #[derive(Clone)]
-pub(super) struct Signer {
+pub(crate) struct Signer {
     credentials: Credentials,
     /// The header `Host`.
     host: String,
     region: String,
     service: &'static str,
+    /// The first part of the names of operations.
+    api: &'static str,
     /// The time of `date`, in seconds.
     second: u64,
     /// `20150830T123600Z`.
@@ -48,12 +50,19 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    pub(super) fn new(credentials: Credentials, host: String, region: String) -> Self {
+    /// `host` is the header `Host`. `service` is its name in signatures, and `api` begins the names of its operations.
+    pub(crate) fn new(
+        credentials: Credentials,
+        host: String,
+        region: String,
+        [service, api]: [&'static str; 2],
+    ) -> Self {
         Self {
             credentials,
             host,
             region,
-            service: "dynamodb",
+            service,
+            api,
             second: u64::MAX,
             date: String::new(),
             scope: String::new(),
@@ -63,11 +72,11 @@ impl Signer {
         }
     }
 
-    /// Adds the headers of the operation to a request, whose body is complete.
-    pub(super) fn sign(&mut self, operation: &str, out: &mut RequestBuf) {
+    /// Sets the headers of the operation in a request, whose body is complete.
+    pub(crate) fn sign(&mut self, operation: &str, out: &mut RequestBuf) {
         self.set_time(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         self.target.clear();
-        self.target.extend(["DynamoDB_20120810.", operation]);
+        self.target.extend([self.api, ".", operation]);
         let token = self.credentials.token.as_ref().map_or("", Secret::expose);
         let all = [
             ("content-type", MEDIA_TYPE),
@@ -77,6 +86,7 @@ impl Signer {
             ("x-amz-target", &self.target),
         ];
         let (body, headers) = out.signed_parts();
+        headers.clear();
         signature(&self.mac, [&self.date, &self.scope], &all, body, &mut self.text);
         // The host is among the headers of every request.
         for (name, value) in all.iter().filter(|(name, value)| *name != "host" && !value.is_empty()) {
@@ -136,7 +146,7 @@ fn mac(key: &[u8]) -> Hmac<Sha256> {
 }
 
 /// Appends texts.
-pub(super) fn push(into: &mut Vec<u8>, texts: &[&str]) {
+pub(crate) fn push(into: &mut Vec<u8>, texts: &[&str]) {
     texts.iter().for_each(|text| into.extend_from_slice(text.as_bytes()));
 }
 
@@ -164,8 +174,8 @@ mod tests {
             secret: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
             token: None,
         };
-        let mut signer = Signer::new(credentials, "example.amazonaws.com".into(), "us-east-1".into());
-        signer.service = "service";
+        let names = ["service", "Api_1"];
+        let mut signer = Signer::new(credentials, "example.amazonaws.com".into(), "us-east-1".into(), names);
         signer.set_time(Duration::from_secs(1_440_938_160));
         signer
     }
@@ -215,7 +225,7 @@ mod tests {
         let headers = String::from_utf8(out.signed_parts().1.clone()).unwrap();
         let lines: Vec<&str> = headers.lines().map(|line| line.split_once(':').unwrap().0).collect();
         assert_eq!(lines, ["content-type", "x-amz-date", "x-amz-security-token", "x-amz-target", "authorization"]);
-        assert!(headers.contains("\r\nx-amz-target: DynamoDB_20120810.GetItem\r\n"), "{headers}");
+        assert!(headers.contains("\r\nx-amz-target: Api_1.GetItem\r\n"), "{headers}");
         assert!(headers.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target, "));
         assert!(!headers.contains("wJalr") && !format!("{:?}", signer.credentials).contains("wJalr"));
     }
