@@ -131,8 +131,8 @@ fn a_comparison_has_a_page() {
     let cli = Cli::new();
     let file = cli.path("compare.html");
     let run = RUN.run_folder();
-    let of = |name: &str| format!("{}#{name} rate=200", run.display());
-    let (a, b) = (of("first"), of("second"));
+    let of = |name: &str, rate: u32| format!("{}#{name} rate={rate}", run.display());
+    let (a, b, c) = (of("first", 200), of("second", 200), of("second", 400));
     let gates = ["--fail-on", "steady.throughput < -99%", "--fail-on", "steady.read.response.p99 > x1.01"];
     let args = [&["compare", &a, &b, "-o", file.to_str().unwrap(), "--anyway"], &gates[..]].concat();
     // A single trial has no interval, so that both gates are undecided.
@@ -142,7 +142,6 @@ fn a_comparison_has_a_page() {
     look("first_screen", file.to_str().unwrap());
     // Several pairs: each is named by its two sides. Single trials decide nothing.
     let several = cli.path("several.html");
-    let c = of("second").replace("200", "400");
     cli.run_args(&["compare", &a, &b, &c, "--anyway", "-o", several.to_str().unwrap()]).code(0);
     let page = std::fs::read_to_string(&several).unwrap();
     for name in ["second rate=200 against first rate=200", "second rate=400 against first rate=200"] {

@@ -56,6 +56,10 @@ const STUDY: &str = "study";
 const REMOVING: &str = "removing";
 const COPY: &str = "copy ";
 
+fn is_removal(owner: &str) -> bool {
+    owner.strip_prefix(REMOVING).is_some_and(|number| number.is_empty() || number.starts_with(' '))
+}
+
 impl Owner {
     /// The text for a collection in a driver's marker: its form, then its owner.
     pub fn mark(self, form: &str) -> String {
@@ -70,7 +74,7 @@ impl Owner {
     pub fn read(mark: &str) -> (&str, Self) {
         let Some((form, owner)) = mark.split_once(OF) else { return (mark, Self::User(None)) };
         let owner = match owner.strip_prefix(COPY) {
-            _ if owner == STUDY || owner.starts_with(REMOVING) => Self::Study,
+            _ if owner == STUDY || is_removal(owner) => Self::Study,
             copy => Self::User(copy.and_then(|copy| copy.parse().ok())),
         };
         (form, owner)
@@ -126,7 +130,7 @@ impl Marked {
 
     /// Whether it is being removed, or a removal was killed.
     pub fn is_removing(&self) -> bool {
-        self.mark.split_once(OF).is_some_and(|(_, owner)| owner.starts_with(REMOVING))
+        self.mark.split_once(OF).is_some_and(|(_, owner)| is_removal(owner))
     }
 }
 
@@ -298,7 +302,7 @@ mod tests {
             numbered.is_removing() && numbered.owner() == Owner::Study && numbered.removing().mark == "json; removing"
         );
         assert!(removing.is_removing() && !Marked::new("a", "json; study").is_removing());
-        for old_or_odd in ["json", "json; somebody", "json; copy ?"] {
+        for old_or_odd in ["json", "json; somebody", "json; removingx", "json; copy ?"] {
             assert_eq!(Owner::read(old_or_odd), ("json", Owner::User(None)), "{old_or_odd}");
         }
     }

@@ -54,6 +54,8 @@ fn server_error(writes: Writes, error: &DbError, said: &str) -> ErrorKind {
         // Too many hints: the write may have been sent to some replicas before.
         DbError::Overloaded if writes != Writes::No && said.contains("hints") => OutcomeUnknown,
         DbError::Unavailable { .. } | DbError::Overloaded | DbError::IsBootstrapping => Temporary,
+        // Replicas that were below their own limit may have done the write.
+        DbError::RateLimitReached { rejected_by_coordinator: false, .. } => unclear(Temporary),
         DbError::RateLimitReached { .. } => Temporary,
         DbError::ReadTimeout { .. } => unclear(Temporary),
         // Of too many tombstones, among others: it would fail again.
@@ -90,7 +92,7 @@ pub(super) fn of_preparing(error: PrepareError) -> ExecutionError {
     }
 }
 
-/// The error if the server was dropped a table or keyspace that a statement names.
+/// Whether a table or keyspace that a statement names was dropped.
 pub(super) fn is_gone(error: &StoreError) -> bool {
     let StoreError::Failed(text) = error else { return false };
     ["does not exist", "doesn't exist", "unconfigured table", "Unknown keyspace"].iter().any(|said| text.contains(said))
@@ -103,13 +105,13 @@ pub(super) fn connect_error(place: &str, tls: bool, error: &NewSessionError) -> 
             last_connection_error: ConnectionError::ConnectionSetupRequestError(setup),
         })) => match setup.get_error() {
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
-                "the server wants a login; put user and password into the URL, or the password into STOREBENCH_PASSWORD"
+                "the server requires a login; put user and password into the URL, or the password into STOREBENCH_PASSWORD"
                     .to_owned()
             }
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, said) => {
                 format!("the server refused the login: {said}")
             }
-            other => format!("cannot greet the server: {other}; if its port uses TLS, use cassandras://"),
+            other => format!("the handshake failed: {other}; if the port uses TLS, use cassandras://"),
         },
         error if tls => {
             let renamed = "the client checks the IP address of each node, so a node's certificate must name it";
@@ -134,6 +136,10 @@ mod tests {
         let write_timeout = |write_type| DbError::WriteTimeout { consistency, received, required, write_type };
         let read_timeout = DbError::ReadTimeout { consistency, received, required, data_present: false };
         let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
+        let rate_limit = |rejected_by_coordinator| DbError::RateLimitReached {
+            op_type: scylla::errors::OperationType::Write,
+            rejected_by_coordinator,
+        };
         use ErrorKind::{Failed, OutcomeUnknown, Refused, Temporary};
         for (error, expected) in [
             (write_timeout(WriteType::Simple), [Failed, OutcomeUnknown, OutcomeUnknown]),
@@ -142,6 +148,8 @@ mod tests {
             (unavailable(Consistency::Serial), [Temporary; 3]),
             (unavailable(Consistency::Quorum), [Temporary, Temporary, OutcomeUnknown]),
             (DbError::Overloaded, [Temporary; 3]),
+            (rate_limit(true), [Temporary; 3]),
+            (rate_limit(false), [Temporary, OutcomeUnknown, OutcomeUnknown]),
             (DbError::Invalid, [Refused; 3]),
             (DbError::Unauthorized, [Refused; 3]),
             (DbError::ServerError, [Failed, OutcomeUnknown, OutcomeUnknown]),

@@ -29,8 +29,13 @@ const KIND: &str = "keyspace";
 const KINDS: [&str; 5] = ["tables", "views", "types", "functions", "aggregates"];
 
 /// Whether a marker names the collection of this table.
-pub(super) fn is_marked(found: &Holdings, table: &str) -> bool {
+fn is_marked(found: &Holdings, table: &str) -> bool {
     found.marked.iter().any(|marked| table_name(&marked.name) == table)
+}
+
+/// Whether a table is Storebench's: that of a collection, or that of the marker.
+pub(super) fn is_ours(found: &Holdings, table: &str) -> bool {
+    is_marked(found, table) || (table == MARKERS && found.made.is_some())
 }
 
 /// A keyspace, and what the last look found in it.
@@ -117,7 +122,8 @@ impl<'s> Keyspace<'s> {
     /// Creates a table if it is missing, and the columns and indexes that it lacks.
     async fn make_table(&self, planned: &WantedCollection<'_>) -> Result<(), StoreError> {
         let (name, place) = (planned.name(), self.place(planned.name()));
-        let what = format!("create the table `{name}` and its indexes");
+        // Only names that the driver makes: the server's words are looked for in errors that begin with this.
+        let what = format!("create the table {place} and its indexes");
         let wanted: BTreeSet<&String> = planned.layout.indexes.iter().flatten().collect();
         let column = |field: &str| format!("{} text", quoted(&column_of(field)));
         let mut there = wanted.iter().map(|field| (*field).clone()).collect();
@@ -140,7 +146,7 @@ impl<'s> Keyspace<'s> {
                 }
                 self.link.run(&what, &format!("ALTER TABLE {place} ADD {}", column(field))).await?;
             }
-            let index = quoted(&format!("sb_{:016x}", xxh3_64(format!("{name} {field}").as_bytes())));
+            let index = quoted(&format!("sb_{:016x}", xxh3_64(format!("{} {field}", table_name(name)).as_bytes())));
             let (on, using) = (quoted(&column_of(field)), if self.sai { " USING 'sai'" } else { "" });
             self.link.run(&what, &format!("CREATE INDEX IF NOT EXISTS {index} ON {place} ({on}){using}")).await?;
         }
@@ -183,7 +189,7 @@ impl Site for Keyspace<'_> {
         match layout.collections.iter().find(|collection| !is_name(&table_name(&collection.name))) {
             None => Ok(()),
             Some(collection) => Err(StoreError::NotSupported(format!(
-                "invalid collection name `{}`; begin it with a letter or a digit",
+                "invalid collection name `{}`; begin it with an ASCII letter or a digit",
                 collection.name
             ))),
         }
@@ -201,9 +207,7 @@ impl Site for Keyspace<'_> {
         self.marker = if self.has(MARKERS) { self.read_marker().await? } else { None };
         let mut found = self.marked().unwrap_or_default();
         let marker = found.clone();
-        let is_ours = |kind: &str, name: &str| {
-            kind == "tables" && (is_marked(&marker, name) || (name == MARKERS && marker.made.is_some()))
-        };
+        let is_ours = |kind: &str, name: &str| kind == "tables" && self::is_ours(&marker, name);
         let theirs: Vec<String> =
             within().filter(|(_, kind, name)| !is_ours(kind, name)).map(|(.., name)| name.clone()).collect();
         if exists && (found.made != Some(true) || !theirs.is_empty()) {
@@ -225,7 +229,7 @@ impl Site for Keyspace<'_> {
 
     async fn taken(&mut self, found: &Holdings, names: &[&str]) -> Result<Option<String>, StoreError> {
         let taken = names.iter().find(|name| self.has(name)).filter(|_| found.foreign.is_some());
-        Ok(taken.map(|name| format!("the table `{}.{name}`", self.settings.keyspace)))
+        Ok(taken.map(|name| format!("the table {}", self.place(name))))
     }
 
     /// Writes the marker first: what is made after it is known to be ours, wherever this is interrupted.
@@ -282,7 +286,8 @@ impl Site for Keyspace<'_> {
             return Ok(SiteOutcome::Changed);
         }
         for Marked { name, .. } in removal.going.iter().filter(|going| self.has(&going.name)) {
-            self.change(&format!("remove the table `{name}`"), format!("DROP TABLE {}", self.place(name))).await?;
+            let place = self.place(name);
+            self.change(&format!("remove the table {place}"), format!("DROP TABLE {place}")).await?;
         }
         // The marker stays if others have added marks meanwhile.
         self.marker = self.read_marker().await?;

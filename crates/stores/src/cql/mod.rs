@@ -45,7 +45,7 @@ use storebench_study::workload::Language;
 
 use crate::net::{self, Control, Memo, settled, with_net_options};
 use crate::registry::{OptionHelp, Options, Scheme};
-use layout::{Keyspace, is_marked};
+use layout::{Keyspace, is_ours};
 use link::Link;
 use server::{CONSISTENCY, Facts};
 pub(crate) use session::CqlSession;
@@ -153,10 +153,14 @@ impl CqlStore {
             let found = keyspace.look().await?;
             found.check_made(&keyspace, layout)?;
             let existing = layout.collections.iter().filter(|collection| collection.existing.is_some());
-            let mut places = existing.map(|collection| self.place(collection));
-            let ours = |(of, name): &(&str, Cow<'_, str>)| *of == self.settings.keyspace && is_marked(&found, name);
-            if let Some((_, name)) = places.find(|place| how == Prepare::WriteExisting && ours(place)) {
-                return Err(found.not_theirs(&keyspace.shown(), &name));
+            for collection in existing.filter(|_| how == Prepare::WriteExisting) {
+                let (of, name) = self.place(collection);
+                let there = Settings { keyspace: of.to_owned(), ..(*self.settings).clone() };
+                let mut keyspace = Keyspace::new(link, &there, facts.sai);
+                let found = keyspace.look().await?;
+                if is_ours(&found, &name) {
+                    return Err(found.not_theirs(&keyspace.shown(), &name));
+                }
             }
         } else {
             prepare(&mut keyspace, layout, how).await?;
@@ -225,7 +229,7 @@ impl Store for CqlStore {
             })
         };
         let asked = self.facts.get();
-        let may_be = asked.clone().map_or_else(|| Facts::NOT_ASKED.to_vec(), |facts| vec![facts]);
+        let may_be = asked.clone().map_or_else(|| Facts::not_asked(&self.settings), |facts| vec![facts]);
         let durability: Vec<_> = may_be.iter().flat_map(Facts::durability).collect();
         let shipped_durability = durability.first().map(|(level, ..)| *level).unwrap_or_default();
         Capabilities {
@@ -360,7 +364,7 @@ impl Store for CqlStore {
 
 const NOTES: &[&str] = &[
     "Prefix and scan are refused, because Cassandra keeps documents in the order of hashes of their keys. Copies read \
-     ranges of these.",
+     ranges of these, at QUORUM: what was acknowledged by fewer replicas may be missing until `nodetool repair` has run.",
     "Insert, replace, delete, cas, and what reads before it writes are lightweight transactions. They are linearizable \
      among themselves, but not with upserts on the same keys: use writes=lwt if a study has both.",
     "Of two plain writes the one with the later timestamp stays. The node that coordinates a write gives it its \

@@ -155,6 +155,9 @@ impl Shared {
             // The document, and in how many seconds it expires.
             let old = row.as_deref().and_then(|row| Some((row.first()?.0?, row.get(1).and_then(|ttl| ttl.int()))));
             let body = old.map(|(body, _)| body);
+            if row.is_some() && body.is_none() && target.table.theirs {
+                return Err(NULL);
+            }
             let (next, ttl, counter) = match *op {
                 Op::Touch { expiry, .. } => (body.ok_or(OpError::not_found())?, Some(whole_seconds(expiry)), None),
                 _ => match document::effect(op, target.table.body, body, &mut scratch)? {
@@ -250,7 +253,7 @@ fn whole_seconds(expiry: Duration) -> i32 {
 
 pub(super) const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");
 const RESERVED: OpError =
-    OpError::fixed(ErrorKind::Refused, "the document that is there has the one body that no document may have");
+    OpError::fixed(ErrorKind::Refused, "the stored document equals a value that the driver reserves");
 const NULL: OpError = OpError::fixed(ErrorKind::Failed, "the document is null");
 
 type Cells<'f> = Vec<Raw<'f>>;

@@ -41,15 +41,22 @@ impl Copies {
 /// Why nothing is guaranteed to be on disk.
 const PERIODIC: &str = "the server acknowledges writes before it syncs its commit log (commitlog_sync is not batch or \
                         group on every node)";
-const UNTOLD: &str = "not every node tells its commitlog_sync";
+const UNTOLD: &str = "could not read commitlog_sync from every node";
 const UNUSED: &str = "the keyspace has durable_writes = false";
 
 impl Facts {
-    /// What a cluster may be: as it is shipped, or syncing its commit logs first; with three replicas.
-    pub(super) const NOT_ASKED: [Self; 2] = [Self::of_three(Some(PERIODIC)), Self::of_three(None)];
-
-    const fn of_three(not_synced: Option<&'static str>) -> Self {
-        Self { version: String::new(), sai: false, murmur: true, copies: Copies { all: 3, near: 3 }, not_synced }
+    /// What a cluster may be: as it is shipped, or syncing its commit logs first; with three replicas, or more if the
+    /// URL asks for more.
+    pub(super) fn not_asked(settings: &Settings) -> Vec<Self> {
+        let all = settings.replication.iter().map(|(_, copies)| copies).sum::<u32>().max(3);
+        let of = |not_synced| Self {
+            version: String::new(),
+            sai: false,
+            murmur: true,
+            copies: Copies { all, near: all },
+            not_synced,
+        };
+        vec![of(Some(PERIODIC)), of(None)]
     }
 
     /// Asks the cluster about itself and these keyspaces.

@@ -9,7 +9,7 @@ use futures_util::future::{try_join, try_join_all};
 use scylla::frame::types::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use storebench_engine::store::{
-    BatchBuf, FutureSession, Op, OpError, OwnedReply, Request, Respond, SessionCounters, StoreError,
+    BatchBuf, FutureSession, Op, OpError, OpKind, OwnedReply, Request, Respond, SessionCounters, StoreError,
 };
 
 use super::link::Link;
@@ -61,7 +61,13 @@ pub(super) async fn open(
     // All at once: there are many, and a server takes some time for each.
     let targets = try_join_all(tables.iter().map(async |table| {
         let statements = table.statements(settings.all_lwt).into_iter().map(async |(verb, cql)| {
-            Ok::<_, StoreError>((verb, prepare(cql, if verb.0.writes() { writes } else { reads }).await?))
+            let level = match verb {
+                // Of what a lightweight transaction will compare, the last one that was decided.
+                (OpKind::Read, true) => settings.serial_reads(),
+                (kind, _) if kind.writes() => writes,
+                _ => reads,
+            };
+            Ok::<_, StoreError>((verb, prepare(cql, level).await?))
         });
         let pages = table
             .fields

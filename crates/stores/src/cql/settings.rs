@@ -64,6 +64,11 @@ impl Settings {
         }
     }
 
+    /// The level of a read that sees every lightweight transaction that was decided.
+    pub(super) fn serial_reads(&self) -> Consistency {
+        if self.datacenter.is_some() { Consistency::LocalSerial } else { Consistency::Serial }
+    }
+
     /// The level of the rounds of a lightweight transaction.
     pub(super) fn serial(&self) -> SerialConsistency {
         if self.datacenter.is_some() { SerialConsistency::LocalSerial } else { SerialConsistency::Serial }
@@ -106,9 +111,11 @@ pub(super) fn is_name(name: &str) -> bool {
     letters && name.len() <= LONGEST_NAME && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// The table of a collection. If its name is not one of a table, such as `users-books`, a hash tells it from others.
+/// The table of a collection. If its name is not one of a table, such as `users-books`, a hash tells it from others. So
+/// is a name that ends like such a table's: no two collections have one table.
 pub(super) fn table_name(collection: &str) -> Cow<'_, str> {
-    if is_name(collection) {
+    let hashed = |(_, end): (&str, &str)| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_name(collection) && !collection.rsplit_once('_').is_some_and(hashed) {
         return Cow::Borrowed(collection);
     }
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
@@ -143,7 +150,8 @@ mod tests {
     #[test]
     fn every_collection_has_a_table() {
         assert_eq!(table_name("users_books"), "users_books");
-        let others = ["users-books", "users.books", &"a".repeat(60), &"a".repeat(61)];
+        let hashed = table_name("users-books");
+        let others = ["users-books", "users.books", &*hashed, &"a".repeat(60), &"a".repeat(61)];
         let others = others.map(|name| table_name(name).into_owned());
         assert!(others[0].starts_with("users_books_") && others.iter().all(|name| is_name(name)), "{others:?}");
         assert!(others.iter().enumerate().all(|(n, name)| !others[..n].contains(name)), "{others:?}");

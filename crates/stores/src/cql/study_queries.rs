@@ -16,7 +16,7 @@ use super::operations::rows_of;
 use super::table::{Table, column_of, term};
 use super::values::Bound;
 use crate::refusals::{not_supported, refused};
-use crate::study_queries::{Column, Shape, end_row, is_object, sql};
+use crate::study_queries::{Column, Shape, check_names, end_row, is_object, sql};
 
 /// A query as a statement whose rows have one column, a text.
 pub(super) struct Prepared {
@@ -56,6 +56,7 @@ impl Prepared {
         // The server makes JSON of any other columns.
         let is_text = |column: &ColumnSpec<'_>| matches!(column.typ(), Native(Type::Text | Type::Ascii));
         if !matches!(statement.get_current_result_set_col_specs().get().as_slice(), [only] if is_text(only)) {
+            check_columns(statement.get_current_result_set_col_specs().get().as_slice())?;
             statement = prepare(&format!("SELECT JSON{selected}")).await?;
         }
         let columns = statement.get_current_result_set_col_specs();
@@ -88,6 +89,19 @@ impl Prepared {
             }
         }
         Ok(found.into_reply())
+    }
+}
+
+/// Refuses names of columns that the server's JSON would not have as they are.
+fn check_columns(columns: &[ColumnSpec<'_>]) -> Result<(), OpError> {
+    check_names(columns.iter().map(ColumnSpec::name)).map_err(|error| refused(error.to_string()))?;
+    match columns.iter().map(ColumnSpec::name).find(|name| name.bytes().any(|byte| byte.is_ascii_uppercase())) {
+        None => Ok(()),
+        Some(name) => Err(refused(format!(
+            "Cassandra writes a name with capitals into JSON with quotes in it; rename the column `{name}` with AS, such as \
+             AS {}",
+            name.to_ascii_lowercase()
+        ))),
     }
 }
 

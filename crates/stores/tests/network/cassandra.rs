@@ -111,7 +111,7 @@ fn the_driver_against_one_server() {
     upserts_may_be_lightweight_transactions(server);
     every_row_is_in_one_range(server);
     indexed_fields_follow_their_documents(server);
-    several_sessions_write_together(server);
+    an_upsert_after_a_transaction_stays(server);
     queries::rows_are_json(server);
     queries::what_cql_cannot_do_is_refused(server);
     tombstones_and_settings_are_told(server);
@@ -308,11 +308,11 @@ fn indexed_fields_follow_their_documents(server: &Server) {
     store.remove().unwrap();
 }
 
-fn several_sessions_write_together(server: &Server) {
+fn an_upsert_after_a_transaction_stays(server: &Server) {
     let store = open(server, "");
     store.prepare(&layout(), Prepare::Fresh).unwrap();
     let mut one = Driven::open(&*store, Durability::MEMORY).unwrap();
-    // An insert and then an upsert of each key: the later one stays, although only one is a lightweight transaction.
+    // The later one stays, although only the insert is a lightweight transaction.
     for round in 0..100 {
         let key = &format!("k{round}");
         one.call(Op::Insert { key, body: b"{\"n\":1}" }).unwrap();

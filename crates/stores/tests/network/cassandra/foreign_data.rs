@@ -152,6 +152,22 @@ pub(super) fn their_column_of_documents_is_written(server: &Server) {
     driven.call(Op::Delete { key: "b" }).unwrap();
     assert_eq!(cql.run("SELECT id, other FROM written.t"), ["[Some(Text(\"a\")), Some(Int(9))]"]);
     assert_eq!(cql.run("SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'written'").len(), 1);
+    drop(driven);
+    // A document that is null is told, and not waited for.
+    cql.run("INSERT INTO written.t (id, other) VALUES ('null', 9)");
+    store.prepare(&existing("t", None, Some("doc")), Prepare::WriteExisting).unwrap();
+    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    let error = driven.call(Op::MergePatch { key: "null", patch: b"{}" }).unwrap_err();
+    assert!(error.message.contains("null"), "{error}");
+    drop(driven);
+    // What Storebench made, in whatever keyspace, is not written as somebody else's.
+    let ours = open(server, "?keyspace=ours");
+    ours.prepare(&layout(), Prepare::Fresh).unwrap();
+    for (name, document) in [("ours.documents", "body"), ("ours.storebench_marker", "marker")] {
+        let error = store.prepare(&existing(name, None, Some(document)), Prepare::WriteExisting).unwrap_err();
+        assert!(matches!(&error, StoreError::NotSupported(text) if text.contains("Storebench made")), "{error}");
+    }
+    ours.remove().unwrap();
     store.close().unwrap();
     cql.run("DROP KEYSPACE written");
 }

@@ -84,7 +84,9 @@ pub(super) fn what_cql_cannot_do_is_refused(server: &Server) {
     store.prepare(&collection(None, &["user"], Body::Json), Prepare::Fresh).unwrap();
     for (text, part) in [
         ("select key from {collection} where body = $v", "ALLOW FILTERING"),
-        ("select key from {collection} where user = $v", "user"),
+        ("select key from {collection} where user = $v", "Undefined column name user"),
+        ("select key as \"Key\", body from {collection}", "rename the column `Key` with AS, such as AS key"),
+        ("select key as k, body as k from {collection}", "two columns of the query are named `k`"),
         ("select key from {collection} order by key", "ORDER BY"),
         ("select key from {collection}, {collection} where key = $v", "','"),
         ("insert into {collection} (key) values ($v)", "begins with SELECT; found `insert`"),
