@@ -18,9 +18,10 @@ pub(super) const WITHIN: Duration = Duration::from_secs(20);
 const SETTINGS: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
      time_zone = '+00:00', autocommit = 1, lock_wait_timeout = 60, wait_timeout = 31536000";
 
-/// What every connection sets that only reads. Without this mode, a date such as 2024-02-30, which a column may have, would
+/// What every connection sets that only reads. A statement reads one snapshot. Without this mode, a date such as 2024-02-30, which a column may have, would
 /// be NULL in a condition.
-pub(super) const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY; SET SESSION sql_mode = 'ALLOW_INVALID_DATES'";
+pub(super) const READ_ONLY: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; \
+     SET SESSION sql_mode = 'ALLOW_INVALID_DATES'";
 
 /// Where to log in, and as whom.
 #[derive(Debug, Clone)]
