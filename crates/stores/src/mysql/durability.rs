@@ -1,9 +1,11 @@
 //! What a server guarantees. Its settings are global and need an administrator, so a session can only read them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use storebench_engine::store::ordered_map::strong_reads;
 use storebench_engine::store::{Durability, ReadConsistency, StoreError};
 
 use super::login::Target;
@@ -20,7 +22,12 @@ pub(super) struct Facts(HashMap<String, String>);
 
 impl Facts {
     /// Asks a server.
-    pub(super) async fn ask(target: &Target, conn: &mut Conn) -> Result<Self, StoreError> {
+    pub(super) async fn ask(target: &Target, conn: &mut Conn, within: Duration) -> Result<Self, StoreError> {
+        let asking = Self::ask_now(target, conn);
+        tokio::time::timeout(within, asking).await.unwrap_or_else(|_| Err(target.silent(within)))
+    }
+
+    async fn ask_now(target: &Target, conn: &mut Conn) -> Result<Self, StoreError> {
         let mut facts = HashMap::new();
         for sql in [
             format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES})"),
@@ -208,11 +215,7 @@ pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'stat
     if let Some((why, _)) = facts.and_then(Facts::not_strong) {
         return vec![(ReadConsistency::StaleOk, why)];
     }
-    vec![
-        (ReadConsistency::StaleOk, "same as strong"),
-        (ReadConsistency::Session, "same as strong"),
-        (ReadConsistency::Strong, "each statement sees what was committed before it began"),
-    ]
+    strong_reads("each statement sees what was committed before it began")
 }
 
 #[cfg(test)]

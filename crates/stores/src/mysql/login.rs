@@ -111,12 +111,17 @@ impl Target {
         match tokio::time::timeout(within, Conn::new(options)).await {
             Ok(Ok(conn)) => Ok(conn),
             Ok(Err(error)) => Err(self.not_entered(&error)),
-            Err(_) => Err(StoreError::Unreachable(format!(
-                "{}: got no answer from MySQL or MariaDB within {within:?}; check that it listens on this port, and that \
-                 it is not overloaded or stopped",
-                self.place()
-            ))),
+            Err(_) => Err(self.silent(within)),
         }
+    }
+
+    /// The error of a login without an answer in time.
+    pub(super) fn silent(&self, within: Duration) -> StoreError {
+        StoreError::Unreachable(format!(
+            "{}: got no answer from MySQL or MariaDB within {within:?}; check that it listens on this port, and that it is \
+             not overloaded or stopped",
+            self.place()
+        ))
     }
 
     /// The error of a login.
@@ -147,7 +152,7 @@ impl Target {
     /// Logs in for control calls, and reads the server's version and settings.
     pub(super) async fn enter(&self) -> Result<Server, StoreError> {
         let mut conn = self.login("", WITHIN).await?;
-        let facts = Facts::ask(self, &mut conn).await?;
+        let facts = Facts::ask(self, &mut conn, WITHIN).await?;
         facts.check(&self.place())?;
         Ok(Server { target: self.clone(), conn, facts })
     }

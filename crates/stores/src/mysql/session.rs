@@ -48,11 +48,7 @@ impl Setup {
     /// that waits for it.
     async fn connect_again(&self) -> Result<Connection, StoreError> {
         let mut connection = self.connect(self.timeout / 2).await?;
-        let asked = Facts::ask(&self.target, &mut connection.conn);
-        let facts = tokio::time::timeout(self.timeout / 2, asked).await.unwrap_or_else(|_| {
-            let why = "got no answer about the server's settings; check that it is not overloaded or stopped";
-            Err(StoreError::Unreachable(format!("{}: {why}", self.target.place())))
-        })?;
+        let facts = Facts::ask(&self.target, &mut connection.conn, self.timeout / 2).await?;
         facts.guarantee(&self.target.place(), self.durability, self.consistency)?;
         Ok(connection)
     }
