@@ -50,7 +50,7 @@ impl Keys {
     pub(super) fn wanted(self) -> String {
         match self {
             Self::Collated => {
-                "printable ASCII without a space at its end, because its collation takes others for one".into()
+                "printable ASCII without a space at its end, unless the collation of the column ends with _bin".into()
             }
             Self::Fixed(bytes) => format!("exactly {bytes} bytes, because the server fills shorter ones with zeros"),
             Self::Year => "a year of four digits".into(),
