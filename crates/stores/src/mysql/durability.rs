@@ -49,10 +49,6 @@ impl Facts {
         matches!(self.get(name), "ON" | "1" | "YES")
     }
 
-    fn is_off(&self, name: &str) -> bool {
-        matches!(self.get(name), "OFF" | "0")
-    }
-
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name).parse().ok()
     }
@@ -131,7 +127,7 @@ impl Facts {
         let lost = "and a commit that its binary log lost is rolled back when it starts again";
         let half = "so a page that was half written cannot be repaired";
         let (name, _, why) = [
-            (REDO, self.is_off(REDO), "so it does not start again after a crash"),
+            (REDO, is(REDO, &["OFF"]), "so it does not start again after a crash"),
             (flush, is(flush, &["0"]), "which writes the log once a second"),
             (flush, is(flush, &["2"]), "which syncs the log once a second"),
             (binlog, self.is_on("log_bin") && !is(binlog, &["1"]), lost),
@@ -150,7 +146,7 @@ impl Facts {
         match (self.get("innodb_flush_log_at_trx_commit"), self.not_synced()) {
             (_, None) => Durability::FSYNC,
             ("0", _) => Durability::MEMORY,
-            _ if self.is_off(REDO) => Durability::MEMORY,
+            _ if self.get(REDO) == "OFF" => Durability::MEMORY,
             _ => Durability::OS,
         }
     }

@@ -150,13 +150,8 @@ impl Column {
         match self.data_type.as_str() {
             "year" => Keys::Year,
             "bit" => Keys::Unsigned,
-            _ if self.is(&[INTEGER]) => {
-                if self.full_type.contains("unsigned") {
-                    Keys::Unsigned
-                } else {
-                    Keys::Signed
-                }
-            }
+            _ if self.is(&[INTEGER]) && self.full_type.contains("unsigned") => Keys::Unsigned,
+            _ if self.is(&[INTEGER]) => Keys::Signed,
             "decimal" => Keys::Decimal(size(1)),
             "float" | "double" => Keys::Float,
             "date" => Keys::Date,

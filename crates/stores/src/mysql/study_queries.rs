@@ -124,30 +124,26 @@ pub(super) fn push_row(columns: &[Column], row: Row, out: &mut Vec<u8>) {
 
 /// A date or a time as the server writes it as text.
 fn time_text(value: &Value, column: &Described) -> String {
-    let (mut text, micros) = match *value {
+    let (text, micros) = match *value {
+        Value::Date(year, month, day, ..) if column.column_type() == ColumnType::MYSQL_TYPE_DATE => {
+            return format!("{year:04}-{month:02}-{day:02}");
+        }
         Value::Date(year, month, day, hour, minute, second, micros) => {
-            let date = format!("{year:04}-{month:02}-{day:02}");
-            if column.column_type() == ColumnType::MYSQL_TYPE_DATE {
-                return date;
-            }
-            (format!("{date} {hour:02}:{minute:02}:{second:02}"), micros)
+            (format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}"), micros)
         }
         Value::Time(negative, days, hours, minutes, seconds, micros) => {
             let (sign, hours) = (if negative { "-" } else { "" }, days * 24 + u32::from(hours));
-            (format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"), micros)
+            (format!("{sign}{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"), micros)
         }
         _ => return value.as_sql(true),
     };
-    // More than 6 stand for as many as there are.
-    let decimals = match column.decimals() {
-        known @ ..=6 => usize::from(known),
-        _ if micros == 0 => 0,
-        _ => 6,
+    let cut = match column.decimals() {
+        known @ 1..=6 => 6 - usize::from(known),
+        // More than 6 stand for as many as there are.
+        7.. if micros > 0 => 0,
+        _ => ".000000".len(),
     };
-    if decimals > 0 {
-        text += &format!(".{micros:06}")[..=decimals];
-    }
-    text
+    text[..text.len() - cut].to_owned()
 }
 
 /// Tries a query in a transaction that may only read.
