@@ -265,6 +265,12 @@ pub(super) async fn resolve(
             let why = format!("its key `{}` has the type {}, which can only be read", key.name, key.full_type);
             return Err(their.refused(&why));
         }
+        if index.is_none() {
+            // MDEV-37199
+            let lets = "by which MariaDB lets equal keys of concurrent writes in";
+            let why = format!("its unique index of `{}` is one of hashes, {lets}", key.name);
+            return Err(their.refused(&format!("{why}; give the column a type such as VARCHAR(255)")));
+        }
         if key.keys() == Keys::Collated {
             check_collation(server, key, &their).await?;
         }

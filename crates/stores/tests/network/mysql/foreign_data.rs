@@ -447,7 +447,10 @@ fn keys_whose_texts_are_no_places_in_their_order_are_refused_or_read_too() {
         "CREATE TABLE h (id TEXT NOT NULL UNIQUE, doc JSON); CREATE TABLE b (id VARBINARY(9) PRIMARY KEY, doc JSON); \
          INSERT INTO b SELECT seq, '{}' FROM seq_1_to_12000; INSERT INTO b VALUES (x'ff', '{}')",
     );
-    store.prepare(&existing("h", Some("id"), Some("doc"), Body::Json), Prepare::ReadOnly).unwrap();
+    let hashed = existing("h", Some("id"), Some("doc"), Body::Json);
+    let error = store.prepare(&hashed, Prepare::WriteExisting).unwrap_err();
+    assert!(error.to_string().contains("one of hashes"), "{error}");
+    store.prepare(&hashed, Prepare::ReadOnly).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let range = runtime.block_on(store.rows(Rows::Range { collection: ALL, start: None, end: None }));
     assert!(range.err().unwrap().to_string().contains("no unique index with an order"));
