@@ -1,13 +1,14 @@
 //! The general log of MariaDB and MySQL: the time, the number of the connection, a command, and its text, which may go over
 //! several lines (<https://mariadb.com/kb/en/general-query-log/>). MariaDB writes the time only when another second begins.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-use sqlparser::dialect::MySqlDialect;
-
-use super::postgres::{Entry, add, parse};
+use super::postgres::{Entry, Server, add, parse};
 use super::{Error, Finds, Options, lines, rfc3339_ns};
+
+const NOT_UTF8: &str = "a statement that is not UTF-8";
 
 /// What is known at a line.
 #[derive(Default)]
@@ -22,16 +23,22 @@ struct Log {
 /// Reads a log.
 pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<(), Error> {
     let mut log = Log::default();
+    // Names of columns have no case.
+    let options = &Options { key: options.key.as_ref().map(|key| key.to_lowercase()), ..options.clone() };
     lines::each(file, finds, |line, finds| {
-        let Ok(line) = std::str::from_utf8(line) else {
-            log.pending = None;
-            finds.leave_out("the line is not UTF-8");
-            return Ok(());
-        };
-        let Some(Head { at_ns, client, command, text }) = head(line) else {
-            if let Some(pending) = &mut log.pending {
-                pending.message.push('\n');
-                pending.message.push_str(line);
+        let line = String::from_utf8_lossy(line);
+        let is_utf8 = matches!(line, Cow::Borrowed(_));
+        let Some(Head { at_ns, client, command, text }) = head(&line) else {
+            match &mut log.pending {
+                Some(pending) if is_utf8 => {
+                    pending.message.push('\n');
+                    pending.message.push_str(&line);
+                }
+                Some(_) => {
+                    log.pending = None;
+                    finds.leave_out(NOT_UTF8);
+                }
+                None => {}
             }
             return Ok(());
         };
@@ -39,6 +46,7 @@ pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<
         log.at_ns = at_ns.or(log.at_ns);
         let client = client.to_owned();
         match command {
+            "Query" | "Execute" if !is_utf8 => finds.leave_out(NOT_UTF8),
             "Query" | "Execute" => match log.at_ns {
                 Some(at_ns) => {
                     let message = text.to_owned();
@@ -46,11 +54,11 @@ pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<
                 }
                 None => finds.leave_out("a statement before the first time of the log"),
             },
-            // `user@host on database using TCP/IP`
-            "Connect" => {
+            // `user@host on database using TCP/IP`, or without the end
+            "Connect" | "Change user" => {
                 let database =
-                    text.split_once(" on ").and_then(|(_, rest)| rest.split_once(" using ")).map(|(name, _)| name);
-                log.databases.insert(client, database.unwrap_or_default().to_owned());
+                    text.split_once(" on ").map_or("", |(_, rest)| rest.split(" using ").next().unwrap_or(rest));
+                log.databases.insert(client, database.to_owned());
             }
             "Init DB" => {
                 log.databases.insert(client, text.to_owned());
@@ -68,15 +76,26 @@ impl Log {
     fn end(&mut self, options: &Options, finds: &mut Finds) {
         let Some(entry) = self.pending.take() else { return };
         let now = std::mem::replace(&mut finds.line, entry.line);
+        if let Some(database) = used(&entry.message) {
+            self.databases.insert(entry.client.clone(), database);
+        }
         let database = self.databases.get(&entry.client).filter(|database| !database.is_empty());
-        for mut statement in parse(&entry.message, &MySqlDialect {}, "the server") {
-            if let Some(database) = database.filter(|_| !statement.table.contains('.')) {
+        for mut statement in parse(&entry.message, Server::Mysql) {
+            if let Some(database) = database.filter(|_| !statement.table.is_empty() && !statement.table.contains('.')) {
                 statement.table = format!("{database}.{}", statement.table);
             }
-            add(&statement, &[], &entry, options, finds);
+            add(&statement.unless_catalog(Server::Mysql), &[], &entry, options, finds);
         }
         finds.line = now;
     }
+}
+
+/// The database of `USE database`.
+fn used(sql: &str) -> Option<String> {
+    let (word, name) = sql.trim().split_once(char::is_whitespace)?;
+    let name = name.trim_matches(|c: char| c.is_whitespace() || c == ';');
+    let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
+    word.eq_ignore_ascii_case("use").then(|| quoted.map_or_else(|| name.to_owned(), |name| name.replace("``", "`")))
 }
 
 /// The first line of an entry.
@@ -111,7 +130,7 @@ mod tests {
     use crate::{Source, read};
 
     /// Its operations, with the milliseconds since the first one.
-    fn shown(text: &str) -> (Vec<String>, crate::Trace) {
+    fn shown(text: impl AsRef<[u8]>) -> (Vec<String>, crate::Trace) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("general.log");
         std::fs::write(&file, text).unwrap();
@@ -159,6 +178,27 @@ mod tests {
         let left: Vec<(&str, u64)> = trace.left_out.iter().map(|(why, left)| (why.as_str(), left.count)).collect();
         let ours = "SELECT of docs that is not by one key";
         assert_eq!(left, [(ours, 1), ("SET", 1), ("a statement about the server's own tables", 1)]);
+    }
+
+    #[test]
+    fn names_databases_and_bytes_are_as_the_server_takes_them() {
+        let mut log = b"2026-11-30T17:08:18.100000Z\t    8 Connect\tme@localhost on  using TCP/IP\n\
+            2026-11-30T17:08:18.100000Z\t    8 Query\tuse `shop`;\n\
+            2026-11-30T17:08:18.200000Z\t    8 Query\tSELECT Body FROM Docs\nWHERE `Key` = 'a'\n\
+            2026-11-30T17:08:18.201000Z\t    8 Query\tINSERT INTO Docs (KEY1, b) VALUES ('\xff', '')\n\
+            2026-11-30T17:08:18.202000Z\t    8 Query\tINSERT INTO Docs (KEY1, b) VALUES ('b',\n'\xff\n\xff')\n\
+            2026-11-30T17:08:18.203000Z\t    8 Change user\tme@localhost on mysql\n\
+            2026-11-30T17:08:18.204000Z\t    8 Query\tSELECT * FROM user WHERE `key` = 'x'\n\
+            2026-11-30T17:08:18.205000Z\t    8 Query\tSELECT body FROM `shop`.`Docs` WHERE `key` = 'c'\n"
+            .to_vec();
+        log.extend(b"2026-11-30T17:08:18.206000Z\t    8 Query\tSELECT body FROM shop.Docs WHERE `KEY` = 'd'\n");
+        let (shown, trace) = shown(log);
+        assert_eq!(trace.within.as_deref(), Some("shop.Docs"));
+        assert_eq!(shown, ["0 read a c1 0", "5 read c c1 0", "6 read d c1 0"]);
+        let left: Vec<(&str, u64)> = trace.left_out.iter().map(|(why, left)| (why.as_str(), left.count)).collect();
+        assert_eq!(left, [("USE", 1), ("a statement about the server's own tables", 1), (NOT_UTF8, 2)]);
+        let pg = "2026-11-30T17:08:18.100000Z\t    8 Query\tSELECT a FROM shop.pg_notes WHERE id = 7\n";
+        assert_eq!(super::tests::shown(pg).0, ["0 read 7 c1 0"], "another server's catalog");
     }
 
     #[test]

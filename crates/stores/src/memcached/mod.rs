@@ -35,9 +35,10 @@ mod settings_reported;
 use std::sync::Arc;
 use std::time::Duration;
 
+use storebench_engine::store::ordered_map::strong_reads;
 use storebench_engine::store::{
-    Account, Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, ReadConsistency,
-    Runtime, SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
+    Account, Capabilities, CollectionId, Description, Durability, Holdings, Layout, OpKind, Prepare, Runtime,
+    SessionOptions, Site as _, Stats, Store, StoreError, StoreSettings, Support, prepare, remove,
 };
 use storebench_study::workload::Body;
 
@@ -127,11 +128,7 @@ impl Store for MemcachedStore {
             operations: OpKind::ALL.into_iter().filter_map(|kind| Some((kind, support(kind)?))).collect(),
             durability: vec![(Durability::MEMORY, "in the memory of one process, which may evict it")],
             shipped_durability: Durability::MEMORY,
-            consistency: vec![
-                (ReadConsistency::StaleOk, "same as strong"),
-                (ReadConsistency::Session, "same as strong"),
-                (ReadConsistency::Strong, "one server, which answers from its memory"),
-            ],
+            consistency: strong_reads("one server, which answers from its memory"),
             gives_up_at_timeout: true,
             notes: vec![
                 "memcached is a cache and evicts documents when memory is short; see `evictions`. It may evict the \

@@ -43,9 +43,13 @@ impl Bulk {
             if matches!(kind, OpKind::BulkInsert | OpKind::BulkUpsert) {
                 document::check(table.body, body)?;
             }
-            items.push([value(key.as_bytes()), value(body)]);
+            let key = table.key_value(kind, key).unwrap_or_else(|error| {
+                rejects.push(Reject { item, error });
+                Value::NULL
+            });
+            items.push([key, value(body)]);
             let bytes = bytes(&items[item]);
-            if bytes > client.most_bytes {
+            if bytes > client.most_bytes && rejects.last().is_none_or(|reject| reject.item != item) {
                 rejects.push(Reject { item, error: client.too_large(bytes) });
             }
         }
@@ -114,7 +118,7 @@ pub(super) async fn run(
             bulk.cut(piece);
             continue;
         }
-        let fault = match bulk.execute(bulk.kind, table, connection, &piece).await {
+        let (mut kind, mut fault) = match bulk.execute(bulk.kind, table, connection, &piece).await {
             Ok(done) if bulk.kind == OpKind::BulkRead => {
                 collect(&mut found, done.rows)?;
                 continue;
@@ -124,21 +128,27 @@ pub(super) async fn run(
                 documents += u32::try_from(written).unwrap_or(u32::MAX);
                 continue;
             }
-            Err(fault) => fault,
+            Err(fault) => (bulk.kind, fault),
         };
         if fault.code() == Some(DUPLICATE) && table.same == SameKeys::Exact {
-            let mut rows = bulk.execute(OpKind::Exists, table, connection, &piece).await?.rows;
-            let known: HashSet<Vec<u8>> = rows.iter_mut().filter_map(|row| bytes_of(row, 0)).collect();
-            let is_known = |item: &usize| matches!(&bulk.items[*item][0], Value::Bytes(key) if known.contains(key));
-            let (known, rest): (Vec<_>, Vec<_>) = piece.iter().copied().partition(is_known);
-            if !known.is_empty() {
-                bulk.reject(known, &EXISTS);
-                bulk.todo.push(rest);
-                continue;
+            match bulk.execute(OpKind::Exists, table, connection, &piece).await {
+                Ok(mut done) => {
+                    let known: HashSet<Vec<u8>> = done.rows.iter_mut().filter_map(|row| bytes_of(row, 0)).collect();
+                    let is_known =
+                        |item: &usize| matches!(&bulk.items[*item][0], Value::Bytes(key) if known.contains(key));
+                    let (known, rest): (Vec<_>, Vec<_>) = piece.iter().copied().partition(is_known);
+                    if !known.is_empty() {
+                        bulk.reject(known, &EXISTS);
+                        bulk.todo.push(rest);
+                        continue;
+                    }
+                }
+                // The statement wrote nothing, but those before it did.
+                Err(failed) => (kind, fault) = (OpKind::Exists, failed),
             }
         }
         *broke = fault.breaks();
-        let error = fault.op_error(bulk.kind, false);
+        let error = fault.op_error(kind, false);
         if matches!(error.kind, ErrorKind::Refused | ErrorKind::Conflict) && !*broke {
             if piece.len() > 1 {
                 bulk.cut(piece)

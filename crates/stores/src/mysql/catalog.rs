@@ -16,12 +16,23 @@ use storebench_engine::store::{
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::durability::Facts;
 use super::login::Server;
 use super::sql::{self, body_column, field_column, field_definition, identifier, index_definition, literal};
 use crate::net::rest;
 
 /// The start of a comment that marks a table as Storebench's own.
 const MARK: &str = "storebench: ";
+
+fn alike(facts: &Facts, one: &str, other: &str) -> bool {
+    one == other || (facts.folds_names() && one.to_lowercase() == other.to_lowercase())
+}
+
+/// The mark in the comment of a table, if it is ours.
+pub(super) fn mark(facts: &Facts, table: &str, comment: &str) -> Option<Marked> {
+    let (name, mark) = comment.strip_prefix(MARK)?.split_once(": ")?;
+    alike(facts, name, table).then(|| Marked::new(name, mark))
+}
 
 /// A database, and what the last look found in it.
 pub(super) struct Database<'s> {
@@ -56,14 +67,8 @@ impl<'s> Database<'s> {
         Ok((exists, self.server.query(doing, &tables).await?))
     }
 
-    /// The mark in the comment of a table, if it is ours.
-    fn mark(&self, table: &str, comment: &str) -> Option<Marked> {
-        let (name, mark) = comment.strip_prefix(MARK)?.split_once(": ")?;
-        self.alike(name, table).then(|| Marked::new(name, mark))
-    }
-
     fn marked(&self) -> Vec<Marked> {
-        self.tables.iter().filter_map(|(name, comment)| self.mark(name, comment)).collect()
+        self.tables.iter().filter_map(|(name, comment)| mark(&self.server.facts, name, comment)).collect()
     }
 
     /// Runs statements while nobody else changes tables by this lock, if `still` is true of what is there then. The
@@ -156,7 +161,7 @@ impl Site for Database<'_> {
     }
 
     fn alike(&self, one: &str, other: &str) -> bool {
-        one == other || (self.server.facts.folds_names() && one.to_lowercase() == other.to_lowercase())
+        alike(&self.server.facts, one, other)
     }
 
     fn check(&self, layout: &Layout) -> Result<(), StoreError> {
@@ -165,7 +170,7 @@ impl Site for Database<'_> {
 
     async fn look(&mut self) -> Result<Holdings, StoreError> {
         (self.exists, self.tables) = self.read().await?;
-        let theirs = self.tables.iter().filter(|(name, comment)| self.mark(name, comment).is_none());
+        let theirs = self.tables.iter().filter(|(name, comment)| mark(&self.server.facts, name, comment).is_none());
         let theirs: Vec<String> = theirs.map(|(name, _)| name.clone()).collect();
         let marked = self.marked();
         let foreign = several("table", &theirs).map(|what| format!("the database `{}` with {what}", self.name()));

@@ -1,9 +1,11 @@
 //! What a server guarantees. Its settings are global and need an administrator, so a session can only read them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use storebench_engine::store::ordered_map::strong_reads;
 use storebench_engine::store::{Durability, ReadConsistency, StoreError};
 
 use super::login::Target;
@@ -12,7 +14,7 @@ use super::login::Target;
 const VARIABLES: &str = "'version', 'version_comment', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', \
      'innodb_doublewrite', 'innodb_flush_method', 'debug_no_sync', 'read_only', 'super_read_only', 'innodb_read_only', \
      'lower_case_table_names', 'max_allowed_packet', 'innodb_page_size', 'rpl_semi_sync_master_enabled', \
-     'rpl_semi_sync_source_enabled', 'wsrep_on', 'innodb_snapshot_isolation'";
+     'rpl_semi_sync_source_enabled', 'wsrep_on', 'innodb_snapshot_isolation', 'transaction_isolation', 'tx_isolation'";
 
 /// What a server reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,11 +22,23 @@ pub(super) struct Facts(HashMap<String, String>);
 
 impl Facts {
     /// Asks a server.
-    pub(super) async fn ask(target: &Target, conn: &mut Conn) -> Result<Self, StoreError> {
-        let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES})");
-        let rows: Vec<(String, String)> =
-            conn.query(sql).await.map_err(|error| target.fault("read its version and settings", &error))?;
-        Ok(Self(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect()))
+    pub(super) async fn ask(target: &Target, conn: &mut Conn, within: Duration) -> Result<Self, StoreError> {
+        let asking = Self::ask_now(target, conn);
+        tokio::time::timeout(within, asking).await.unwrap_or_else(|_| Err(target.silent(within)))
+    }
+
+    async fn ask_now(target: &Target, conn: &mut Conn) -> Result<Self, StoreError> {
+        let mut facts = HashMap::new();
+        for sql in [
+            format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES})"),
+            // MySQL's redo log is not switched off by a variable.
+            "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'".to_owned(),
+        ] {
+            let rows: Vec<(String, String)> =
+                conn.query(sql).await.map_err(|error| target.fault("read its version and settings", &error))?;
+            facts.extend(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value)));
+        }
+        Ok(Self(facts))
     }
 
     fn get(&self, name: &str) -> &str {
@@ -96,6 +110,16 @@ impl Facts {
         self.is_on("rpl_semi_sync_master_enabled") || self.is_on("rpl_semi_sync_source_enabled")
     }
 
+    /// Why its reads are not those of what was committed before, and what to do, if so.
+    fn not_strong(&self) -> Option<(&'static str, &'static str)> {
+        if ["transaction_isolation", "tx_isolation"].iter().any(|name| self.get(name) == "READ-UNCOMMITTED") {
+            let why = "runs with transaction_isolation = READ-UNCOMMITTED, and reads what may be rolled back";
+            return Some((why, "set READ-COMMITTED there"));
+        }
+        let lags = "is read-only as replicas are, or a node of a Galera cluster, and may lag behind";
+        (self.is_read_only() || self.is_on("wsrep_on")).then_some((lags, "name the primary"))
+    }
+
     /// Why a commit does not survive that the machine loses power, if so.
     fn not_synced(&self) -> Option<String> {
         let is = |name, values: &[&str]| values.iter().any(|value| self.get(name).eq_ignore_ascii_case(value));
@@ -103,11 +127,13 @@ impl Facts {
         let lost = "and a commit that its binary log lost is rolled back when it starts again";
         let half = "so a page that was half written cannot be repaired";
         let (name, _, why) = [
+            (REDO, is(REDO, &["OFF"]), "so it does not start again after a crash"),
             (flush, is(flush, &["0"]), "which writes the log once a second"),
             (flush, is(flush, &["2"]), "which syncs the log once a second"),
             (binlog, self.is_on("log_bin") && !is(binlog, &["1"]), lost),
             ("innodb_doublewrite", is("innodb_doublewrite", &["OFF", "0", "DETECT_ONLY"]), half),
             ("innodb_flush_method", is("innodb_flush_method", &["nosync"]), "which syncs nothing"),
+            ("innodb_flush_method", is("innodb_flush_method", &["littlesync"]), "which syncs data rarely"),
             ("debug_no_sync", self.is_on("debug_no_sync"), "which syncs nothing but the log of InnoDB"),
         ]
         .into_iter()
@@ -120,6 +146,7 @@ impl Facts {
         match (self.get("innodb_flush_log_at_trx_commit"), self.not_synced()) {
             (_, None) => Durability::FSYNC,
             ("0", _) => Durability::MEMORY,
+            _ if self.get(REDO) == "OFF" => Durability::MEMORY,
             _ => Durability::OS,
         }
     }
@@ -134,9 +161,9 @@ impl Facts {
         durability: Option<Durability>,
         wanted: ReadConsistency,
     ) -> Result<(), StoreError> {
-        if !consistency(Some(self)).iter().any(|(offered, _)| *offered == wanted) {
+        if let Some((why, remedy)) = self.not_strong().filter(|_| wanted != ReadConsistency::StaleOk) {
             return Err(StoreError::NotSupported(format!(
-                "{place} {LAGS}, so it cannot guarantee `{wanted}` reads; name the primary, or ask for `stale-ok`"
+                "{place} {why}, so it cannot guarantee `{wanted}` reads; {remedy}, or ask for `stale-ok`"
             )));
         }
         let Some(durability) = durability else { return Ok(()) };
@@ -154,7 +181,8 @@ impl Facts {
     }
 }
 
-const LAGS: &str = "is read-only as replicas are, or a node of a Galera cluster, and may lag behind";
+/// The status of MySQL's redo log.
+const REDO: &str = "innodb_redo_log_enabled";
 
 const LEVELS: [(Durability, &str); 3] = [
     (
@@ -167,7 +195,10 @@ const LEVELS: [(Durability, &str); 3] = [
         "innodb_flush_log_at_trx_commit=2, or a binary log without sync_binlog=1: the log is written at each commit, and \
          synced about once a second",
     ),
-    (Durability::MEMORY, "innodb_flush_log_at_trx_commit=0: the log is written about once a second"),
+    (
+        Durability::MEMORY,
+        "innodb_flush_log_at_trx_commit=0: the log is written about once a second; or MySQL's redo log is off",
+    ),
 ];
 
 /// The guarantee of this server, or those of any server if none was asked yet.
@@ -175,16 +206,12 @@ pub(super) fn levels(facts: Option<&Facts>) -> Vec<(Durability, &'static str)> {
     LEVELS.into_iter().filter(|(level, _)| facts.is_none_or(|facts| facts.given() == *level)).collect()
 }
 
-/// The read consistencies. A replica may lag behind, and so may another node of Galera.
+/// The read consistencies.
 pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'static str)> {
-    if facts.is_some_and(|facts| facts.is_read_only() || facts.is_on("wsrep_on")) {
-        return vec![(ReadConsistency::StaleOk, "this server is read-only, or a node of Galera, and may lag behind")];
+    if let Some((why, _)) = facts.and_then(Facts::not_strong) {
+        return vec![(ReadConsistency::StaleOk, why)];
     }
-    vec![
-        (ReadConsistency::StaleOk, "same as strong"),
-        (ReadConsistency::Session, "same as strong"),
-        (ReadConsistency::Strong, "each statement sees what was committed before it began"),
-    ]
+    strong_reads("each statement sees what was committed before it began")
 }
 
 #[cfg(test)]
@@ -206,6 +233,9 @@ pub(super) mod tests {
             (&[flush("1"), ("innodb_doublewrite", "OFF")], Durability::OS, "innodb_doublewrite = OFF"),
             (&[flush("1"), ("innodb_doublewrite", "DETECT_AND_RECOVER")], Durability::FSYNC, "no less"),
             (&[flush("1"), ("innodb_flush_method", "nosync")], Durability::OS, "syncs nothing"),
+            (&[flush("1"), ("innodb_flush_method", "littlesync")], Durability::OS, "littlesync"),
+            (&[flush("1"), (REDO, "OFF")], Durability::MEMORY, "innodb_redo_log_enabled = OFF"),
+            (&[flush("1"), (REDO, "ON")], Durability::FSYNC, "no less"),
             (&[flush("2")], Durability::OS, "innodb_flush_log_at_trx_commit = 2"),
             (&[flush("0")], Durability::MEMORY, "once a second"),
         ] {
@@ -216,9 +246,12 @@ pub(super) mod tests {
             let error = facts.guarantee("h/d", Some(other), ReadConsistency::Strong).unwrap_err().to_string();
             assert!(error.contains(named), "{settings:?}: {error}");
         }
-        let replica = facts(&[flush("1"), ("read_only", "ON")]);
-        assert!(replica.guarantee("h/d", None, ReadConsistency::Strong).is_err());
-        assert!(replica.guarantee("h/d", None, ReadConsistency::StaleOk).is_ok());
+        for weaker in [("read_only", "ON"), ("tx_isolation", "READ-UNCOMMITTED")] {
+            let facts = facts(&[flush("1"), weaker]);
+            assert!(facts.guarantee("h/d", None, ReadConsistency::Strong).is_err(), "{weaker:?}");
+            assert!(facts.guarantee("h/d", None, ReadConsistency::StaleOk).is_ok());
+            assert_eq!(consistency(Some(&facts)).len(), 1);
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Tables that Storebench did not make: finding and reading them, and writing them on request.
 
-use storebench_engine::store::{Existing, SameKeys, StoreError};
+use storebench_engine::store::{Existing, Holdings, SameKeys, StoreError};
 use storebench_study::workload::Body;
 
+use super::catalog::mark;
+use super::keys::Keys;
 use super::login::Server;
 use super::sql::{Fields, Table, Theirs, identifier, literal};
 use crate::existing::TheirTable;
@@ -35,6 +37,8 @@ struct Column {
 struct Unique {
     name: String,
     columns: Vec<String>,
+    /// Whether it has the order of its values. One of hashes, as MariaDB's of a TEXT, does not.
+    ordered: bool,
 }
 
 struct Found {
@@ -43,6 +47,7 @@ struct Found {
     /// `BASE TABLE`, `VIEW`, …
     kind: String,
     engine: String,
+    comment: String,
 }
 
 impl Found {
@@ -60,8 +65,11 @@ pub(super) fn split<'n>(database: &'n str, name: &'n str) -> (&'n str, &'n str) 
 async fn find(server: &mut Server, database: &str, name: &str) -> Result<Found, StoreError> {
     let doing = "read its columns";
     let at = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", literal(database), literal(name));
-    let sql = format!("SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE {at}");
-    let (kind, engine) = server.query::<(String, String)>(doing, &sql).await?.pop().unwrap_or_default();
+    let sql = format!(
+        "SELECT TABLE_TYPE, COALESCE(ENGINE, ''), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES WHERE {at}"
+    );
+    let (kind, engine, comment) =
+        server.query::<(String, String, String)>(doing, &sql).await?.pop().unwrap_or_default();
     let checked = if server.facts.is_mariadb() {
         "EXISTS (SELECT 1 FROM information_schema.CHECK_CONSTRAINTS k WHERE k.CONSTRAINT_SCHEMA = c.TABLE_SCHEMA \
          AND k.TABLE_NAME = c.TABLE_NAME AND k.CHECK_CLAUSE = CONCAT('json_valid(`', c.COLUMN_NAME, '`)'))"
@@ -89,18 +97,18 @@ async fn find(server: &mut Server, database: &str, name: &str) -> Result<Found, 
     let columns = server.query(doing, &sql).await?.into_iter().map(column).collect();
     // An index over the beginning of a column makes more unique than its values.
     let sql = format!(
-        "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS \
-         WHERE {at} AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"
+        "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL, INDEX_TYPE <> 'HASH' \
+         FROM information_schema.STATISTICS WHERE {at} AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"
     );
     let mut unique: Vec<Unique> = Vec::new();
-    for (index, column, partial) in server.query::<(String, String, bool)>(doing, &sql).await? {
+    for (index, column, partial, ordered) in server.query::<(String, String, bool, bool)>(doing, &sql).await? {
         let column = if partial { format!("{column}(…)") } else { column };
         match unique.last_mut().filter(|last| last.name == index) {
             Some(last) => last.columns.push(column),
-            None => unique.push(Unique { name: index, columns: vec![column] }),
+            None => unique.push(Unique { name: index, columns: vec![column], ordered }),
         }
     }
-    Ok(Found { columns, unique, kind, engine })
+    Ok(Found { columns, unique, kind, engine, comment })
 }
 
 impl Column {
@@ -122,7 +130,7 @@ impl Column {
     }
 
     /// The expression for its value as JSON text. Every value comes back exactly: bytes in Base64, zero dates as the
-    /// server writes them.
+    /// server writes them. It is NULL, which is the error of a row, for a value that is too large for the server.
     fn json_text(&self) -> String {
         let quoted = identifier(&self.name);
         let value = match () {
@@ -132,22 +140,37 @@ impl Column {
             () if self.is(&[BLOB, BINARY]) => format!("CONCAT('\"', REPLACE(TO_BASE64({quoted}), '\\n', ''), '\"')"),
             () => format!("JSON_QUOTE(CAST({quoted} AS CHAR))"),
         };
-        format!("IFNULL({value}, 'null')")
+        format!("IF({quoted} IS NULL, 'null', {value})")
+    }
+
+    /// The texts that are keys.
+    fn keys(&self) -> Keys {
+        let sizes = self.full_type.split_once('(').and_then(|(_, sizes)| sizes.split(')').next()).unwrap_or_default();
+        let size = |at: usize| sizes.split(',').nth(at).and_then(|size| size.parse().ok()).unwrap_or(0);
+        match self.data_type.as_str() {
+            "year" => Keys::Year,
+            "bit" => Keys::Unsigned,
+            _ if self.is(&[INTEGER]) && self.full_type.contains("unsigned") => Keys::Unsigned,
+            _ if self.is(&[INTEGER]) => Keys::Signed,
+            "decimal" => Keys::Decimal(size(1)),
+            "float" | "double" => Keys::Float,
+            "date" => Keys::Date,
+            "datetime" | "timestamp" => Keys::Moment,
+            "time" => Keys::Time,
+            "binary" => Keys::Fixed(size(0)),
+            _ if self.is(&[TEXT]) && !self.collation.ends_with("_bin") => Keys::Collated,
+            _ => Keys::Any,
+        }
     }
 
     /// A key given as text, as the column compares it: by its index, and without rounding.
     fn given(&self) -> String {
-        let cast = match self.data_type.as_str() {
-            _ if self.is(&[INTEGER]) => {
-                if self.full_type.contains("unsigned") {
-                    "UNSIGNED"
-                } else {
-                    "SIGNED"
-                }
-            }
-            "decimal" => self.full_type.split_inclusive(')').next().unwrap_or_default(),
-            "date" => "DATE",
-            "datetime" | "timestamp" => "DATETIME(6)",
+        let cast = match self.keys() {
+            Keys::Signed | Keys::Year => "SIGNED",
+            Keys::Unsigned => "UNSIGNED",
+            Keys::Decimal(_) => self.full_type.split_inclusive(')').next().unwrap_or_default(),
+            Keys::Date => "DATE",
+            Keys::Moment => "DATETIME(6)",
             _ => return "?".into(),
         };
         format!("CAST(? AS {cast})")
@@ -161,12 +184,30 @@ impl Column {
             "decimal" | "float" | "double" => SameKeys::Number,
             "datetime" | "timestamp" => SameKeys::Moment,
             "uuid" => SameKeys::Uuid,
-            // Also, many of these ignore accents and spaces at the end.
+            // Many of these also ignore accents and spaces at the end: such keys are not written.
             _ if self.is(&[TEXT]) && collation.contains("_ci") => SameKeys::AnyCase,
+            // The server keeps no spaces at the end of a CHAR.
+            "char" => SameKeys::Padded,
             _ if self.is(&[TEXT]) && !collation.contains("nopad") && !collation.contains("0900") => SameKeys::Padded,
             _ => SameKeys::Exact,
         }
     }
+}
+
+/// Refuses a collation of which some ASCII characters are one that differ in more than case, as i and y in Lithuanian.
+async fn check_collation(server: &mut Server, key: &Column, their: &TheirTable<'_>) -> Result<(), StoreError> {
+    let collation = &key.collation;
+    let set = collation.split('_').next().unwrap_or_default();
+    let differ = format!(
+        "WITH RECURSIVE n (c) AS (SELECT 33 UNION ALL SELECT c + 1 FROM n WHERE c < 126) \
+         SELECT COUNT(DISTINCT CONVERT(CHAR(c USING latin1) USING {set}) COLLATE {collation}) FROM n"
+    );
+    let found: Vec<u64> = server.query("compare characters by a collation", &differ).await?;
+    if found == [if key.same() == SameKeys::AnyCase { 94 - 26 } else { 94 }] {
+        return Ok(());
+    }
+    let why = format!("its key `{}` has the collation {collation}, by which different ASCII letters are one", key.name);
+    Err(their.refused(&format!("{why}; give the column a collation that ends with _bin")))
 }
 
 /// Finds out how to read or write a table of another program. If no column is named, the key is the primary key, and the
@@ -204,11 +245,15 @@ pub(super) async fn resolve(
         return Err(their.refused(&format!("{why}; name another key column, or use --query")));
     }
     let is_key = |index: &&Unique| index.columns == [key.name.as_str()];
-    let index = found.unique.iter().find(is_key).map(|index| identifier(&index.name));
+    let is_unique = found.unique.iter().any(|index| is_key(&index));
+    let index = found.unique.iter().find(|index| is_key(index) && index.ordered).map(|index| identifier(&index.name));
     let at = format!("{}.{}", identifier(database), identifier(name));
     let binary = key.is(&[BLOB, BINARY]);
     if write {
-        their.check_written(found.kind == "BASE TABLE", &key.name, index.is_some())?;
+        if mark(&server.facts, name, &found.comment).is_some() {
+            return Err(Holdings::default().not_theirs(&their.place, &their.name));
+        }
+        their.check_written(found.kind == "BASE TABLE", &key.name, is_unique)?;
         if found.engine != "InnoDB" {
             return Err(their.refused(&format!(
                 "its engine is {}, which may do half of a statement and syncs nothing; to write into it, convert it with \
@@ -219,6 +264,15 @@ pub(super) async fn resolve(
         if !(binary || key.is(&[TEXT, INTEGER])) {
             let why = format!("its key `{}` has the type {}, which can only be read", key.name, key.full_type);
             return Err(their.refused(&why));
+        }
+        if index.is_none() {
+            // MDEV-37199
+            let lets = "by which MariaDB lets equal keys of concurrent writes in";
+            let why = format!("its unique index of `{}` is one of hashes, {lets}", key.name);
+            return Err(their.refused(&format!("{why}; give the column a type such as VARCHAR(255)")));
+        }
+        if key.keys() == Keys::Collated {
+            check_collation(server, key, &their).await?;
         }
     } else if !key.never_null {
         let sql = format!("SELECT 1 FROM {at} WHERE {} IS NULL LIMIT 1", identifier(&key.name));
@@ -274,6 +328,7 @@ pub(super) async fn resolve(
         key: key.text(),
         key_column: identifier(&key.name),
         given: key.given(),
+        keys: key.keys(),
         same,
         order,
         index,

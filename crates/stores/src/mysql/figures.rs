@@ -99,7 +99,8 @@ pub(super) async fn compact(server: &mut Server, places: &[String]) -> Result<()
 
 /// The plan of a statement, which is not executed. Its values are given as to the statement itself.
 pub(super) async fn explanation(server: &mut Server, sql: &str, values: Vec<Value>) -> Result<Explanation, StoreError> {
-    let explained: Result<Vec<Row>, _> = server.conn.exec(format!("EXPLAIN {sql}"), Params::Positional(values)).await;
+    let explained: Result<Vec<Row>, _> =
+        server.conn.exec(format!("EXPLAIN FORMAT=TRADITIONAL {sql}"), Params::Positional(values)).await;
     let rows = explained.map_err(|error| server.target.fault("explain a query", &error))?;
     let mut plan = Explanation { plan: String::new(), full_scan: false };
     for row in &rows {

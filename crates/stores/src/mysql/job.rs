@@ -86,23 +86,23 @@ impl Client {
         table.fits(kind)?;
         let mut query = None;
         let one = Text::One(kind);
-        let text = |text: &str| value(text.as_bytes());
+        let text = |key: &str| table.key_value(kind, key);
         let document = |body: &[u8]| {
             document::check(table.body, body)?;
             Ok::<_, OpError>(value(body))
         };
         let (text, values) = match request.op {
-            Op::Insert { key, body } | Op::Upsert { key, body } => (one, vec![text(key), document(body)?]),
-            Op::Replace { key, body } => (one, vec![document(body)?, text(key)]),
-            Op::Append { key, bytes } | Op::Prepend { key, bytes } => (one, vec![value(bytes), text(key)]),
-            Op::Read { key } | Op::Exists { key } | Op::Delete { key } => (one, vec![text(key)]),
-            Op::Counter { key, delta, initial } => (one, vec![text(key), Value::Int(initial), Value::Int(delta)]),
-            Op::CompareAndSwap { key, expected, body } => (one, vec![document(body)?, text(key), value(expected)]),
+            Op::Insert { key, body } | Op::Upsert { key, body } => (one, vec![text(key)?, document(body)?]),
+            Op::Replace { key, body } => (one, vec![document(body)?, text(key)?]),
+            Op::Append { key, bytes } | Op::Prepend { key, bytes } => (one, vec![value(bytes), text(key)?]),
+            Op::Read { key } | Op::Exists { key } | Op::Delete { key } => (one, vec![text(key)?]),
+            Op::Counter { key, delta, initial } => (one, vec![text(key)?, Value::Int(initial), Value::Int(delta)]),
+            Op::CompareAndSwap { key, expected, body } => (one, vec![document(body)?, text(key)?, value(expected)]),
             Op::MergePatch { key, patch } => {
                 if !patch.trim_ascii_start().starts_with(b"{") {
                     return Err(refused("a merge patch must be a JSON object"));
                 }
-                (one, vec![value(patch), text(key)])
+                (one, vec![value(patch), text(key)?])
             }
             Op::Prefix { .. } | Op::Scan { .. } | Op::Page { .. } => {
                 ranged(&request.op, table).ok_or(OpError::unsupported())?

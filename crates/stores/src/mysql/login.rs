@@ -18,9 +18,10 @@ pub(super) const WITHIN: Duration = Duration::from_secs(20);
 const SETTINGS: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
      time_zone = '+00:00', autocommit = 1, lock_wait_timeout = 60, wait_timeout = 31536000";
 
-/// What every connection sets that only reads. Without this mode, a date such as 2024-02-30, which a column may have, would
+/// What every connection sets that only reads. A statement reads one snapshot. Without this mode, a date such as 2024-02-30, which a column may have, would
 /// be NULL in a condition.
-pub(super) const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY; SET SESSION sql_mode = 'ALLOW_INVALID_DATES'";
+pub(super) const READ_ONLY: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; \
+     SET SESSION sql_mode = 'ALLOW_INVALID_DATES'";
 
 /// Where to log in, and as whom.
 #[derive(Debug, Clone)]
@@ -110,12 +111,17 @@ impl Target {
         match tokio::time::timeout(within, Conn::new(options)).await {
             Ok(Ok(conn)) => Ok(conn),
             Ok(Err(error)) => Err(self.not_entered(&error)),
-            Err(_) => Err(StoreError::Unreachable(format!(
-                "{}: got no answer from MySQL or MariaDB within {within:?}; check that it listens on this port, and that \
-                 it is not overloaded or stopped",
-                self.place()
-            ))),
+            Err(_) => Err(self.silent(within)),
         }
+    }
+
+    /// The error of a login without an answer in time.
+    pub(super) fn silent(&self, within: Duration) -> StoreError {
+        StoreError::Unreachable(format!(
+            "{}: got no answer from MySQL or MariaDB within {within:?}; check that it listens on this port, and that it is \
+             not overloaded or stopped",
+            self.place()
+        ))
     }
 
     /// The error of a login.
@@ -146,7 +152,7 @@ impl Target {
     /// Logs in for control calls, and reads the server's version and settings.
     pub(super) async fn enter(&self) -> Result<Server, StoreError> {
         let mut conn = self.login("", WITHIN).await?;
-        let facts = Facts::ask(self, &mut conn).await?;
+        let facts = Facts::ask(self, &mut conn, WITHIN).await?;
         facts.check(&self.place())?;
         Ok(Server { target: self.clone(), conn, facts })
     }

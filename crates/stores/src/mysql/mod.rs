@@ -6,7 +6,7 @@
 //!
 //! | guarantee | the server's settings |
 //! |---|---|
-//! | `none` | `innodb_flush_log_at_trx_commit = 0` |
+//! | `none` | `innodb_flush_log_at_trx_commit = 0`; or without the redo log |
 //! | `os` | `2`; or a binary log without `sync_binlog = 1`; or without `innodb_doublewrite` |
 //! | `fsync` | `1`, `innodb_doublewrite`, and with a binary log `sync_binlog = 1` |
 //!
@@ -25,6 +25,7 @@ mod existing;
 mod figures;
 mod indexes;
 mod job;
+mod keys;
 mod login;
 mod range;
 mod sample;
@@ -185,7 +186,10 @@ impl Store for MysqlStore {
             "A key has at most 3,072 bytes, the limit of an index of InnoDB.",
             "MariaDB reads no more than 32 levels of a document: merges and collections with an index refuse deeper ones.",
             "A session has as many connections as operations in flight, because each answers one request at a time.",
-            "Sessions set sql_mode to strict, and leave the server's isolation level for single statements.",
+            "Sessions that write set sql_mode to strict, and leave the server's isolation level for single statements. Those \
+             that only read set REPEATABLE READ, so that a statement sees one moment, and accept invalid dates.",
+            "Into a table of another program, keys are written that its column takes for no other ones: whole numbers, and \
+             printable ASCII without a space at the end if its collation is not binary.",
             "The guarantee is the server's setting, which a session cannot change.",
             "settle runs ANALYZE TABLE on the collections, and waits for the purge of old versions.",
             "A sample of keys, which a copy in ranges takes too, is drawn from many places of the table, by estimates of \

@@ -51,7 +51,7 @@ impl Range {
         let unique = table.index.is_some();
         let (start, end) = (start.map(str::to_owned), end.map(str::to_owned));
         let range = Self { target, table, start, end, conn: None, begun: false, rows: Some(FIRST) };
-        if unique { Ok(range) } else { Err(range.refused("its key has no unique index")) }
+        if unique { Ok(range) } else { Err(range.refused("its key has no unique index with an order")) }
     }
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {

@@ -1,4 +1,4 @@
-//! Samples of keys, at a cost that depends on how many are wanted, and not on how large the table is.
+//! Samples of keys, which read little of a large table if its keys are text, bytes or numbers with a unique index.
 //!
 //! The server has no statement that draws rows. So the keys are cut into pieces, again and again, at places between the
 //! ends of a piece. `EXPLAIN` estimates the rows of a piece from a few pages of the index. Then each piece gives keys in
@@ -11,6 +11,7 @@ use storebench_engine::store::{SameKeys, StoreError};
 use super::job::{bytes_of, value};
 use super::login::Server;
 use super::sql::Table;
+use crate::existing::not_copied;
 
 /// A table of at most this many rows is read completely.
 const FEW: usize = 10_000;
@@ -38,8 +39,10 @@ impl Piece {
     }
 }
 
-/// Returns at most `at_most` keys, in the order of ranges. Reads all keys of a small table, and of one whose keys have no
-/// unique index, or are no text, bytes or numbers.
+/// Returns at most `at_most` keys, in the order of ranges. Reads all keys of a small table, and of one that cannot be cut.
+///
+/// # Errors
+/// `NotSupported` if the first or the last key is not UTF-8.
 pub(super) async fn sample(
     server: &mut Server,
     table: &Table,
@@ -52,22 +55,29 @@ pub(super) async fn sample(
     let end = |order: &str| (format!("SELECT {key} {all} {column} {order} LIMIT 1"), Vec::new());
     let mut ends = Vec::new();
     if table.index.is_some() && is_cut(table) && !ask(server, "", &[(beyond, Vec::new())]).await?.is_empty() {
-        ends = texts(ask(server, "", &[end("ASC"), end("DESC")]).await?);
+        for mut row in ask(server, "", &[end("ASC"), end("DESC")]).await? {
+            let key = String::from_utf8(bytes_of(&mut row, 0).unwrap_or_default());
+            let refused = |_| not_copied(&server.target.place(), place, "a key is not UTF-8");
+            ends.push(key.map_err(refused)?);
+        }
     }
-    let Ok([low, high]) = <[String; 2]>::try_from(ends) else {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut cut = Vec::new();
+    if let [low, high] = &*ends {
+        cut = pieces(server, table, low.clone(), high, at_most.clamp(2, PIECES), &mut random).await?;
+    }
+    let (Some(high), 2..) = (ends.pop(), cut.len()) else {
         let drawn = format!("SELECT {key} AS k, {column} AS o {all} MD5(CONCAT({key}, '/{seed}')), 1 LIMIT {at_most}");
         let sql = format!("SELECT k FROM ({drawn}) AS drawn ORDER BY o");
         return Ok(texts(ask(server, "", &[(sql, Vec::new())]).await?));
     };
-    let mut random = fastrand::Rng::with_seed(seed);
-    let pieces = pieces(server, table, low, &high, at_most.clamp(2, PIECES), &mut random).await?;
-    let total: f64 = pieces.iter().map(Piece::rows).sum();
+    let total: f64 = cut.iter().map(Piece::rows).sum();
     let (select, mut selects) = (format!("SELECT {key} FROM {place}"), Vec::new());
-    for (at, piece) in pieces.iter().enumerate() {
+    for (at, piece) in cut.iter().enumerate() {
         // Rounded at random, so that each piece gives its part.
         let run = ((THINNED * at_most) as f64 * piece.rows() / total + random.f64()) as usize;
         let skip = if piece.rows() > (4 * run) as f64 { random.usize(..=run) } else { 0 };
-        let ends = [piece.low.as_str(), next(&pieces, at, &high)];
+        let ends = [piece.low.as_str(), next(&cut, at, &high)];
         selects.push(within(table, &select, ends, &format!("ORDER BY {column} LIMIT {run} OFFSET {skip}")));
     }
     let keys = texts(ask(server, "", &selects).await?);
@@ -76,7 +86,8 @@ pub(super) async fn sample(
     Ok(drawn.into_iter().map(|(_, key)| key).collect())
 }
 
-/// Cuts all keys into pieces, in their order: about this many, of about as many rows each.
+/// Cuts all keys into pieces, in their order: about this many, of about as many rows each. None if the server does not
+/// explain each statement by one row.
 async fn pieces(
     server: &mut Server,
     table: &Table,
@@ -101,7 +112,11 @@ async fn pieces(
         if cuts.is_empty() {
             break;
         }
-        let explained = ask(server, "EXPLAIN ", &halves).await?;
+        let mut explained = ask(server, "EXPLAIN FORMAT=TRADITIONAL ", &halves).await?;
+        explained.retain(|row| row.get_opt::<String, _>("select_type") != Some(Ok("UNION RESULT".into())));
+        if explained.len() != halves.len() {
+            return Ok(Vec::new());
+        }
         let estimate = |row: &Row| row.get_opt::<u64, _>("rows").and_then(Result::ok).unwrap_or(0) as f64;
         for ((at, low), halves) in cuts.into_iter().zip(explained.chunks_exact(2)).rev() {
             let (left, right, whole) = (estimate(&halves[0]), estimate(&halves[1]), &mut pieces[at]);

@@ -40,7 +40,7 @@ pub(super) struct Setup {
 impl Setup {
     async fn connect(&self, within: Duration) -> Result<Connection, StoreError> {
         let first = if self.durability.is_none() { READ_ONLY } else { "" };
-        let conn = self.target.login(first, within.max(Duration::from_secs(1))).await?;
+        let conn = self.target.login(first, within).await?;
         Ok(Connection { conn, prepared: HashMap::new() })
     }
 
@@ -48,7 +48,7 @@ impl Setup {
     /// that waits for it.
     async fn connect_again(&self) -> Result<Connection, StoreError> {
         let mut connection = self.connect(self.timeout / 2).await?;
-        let facts = Facts::ask(&self.target, &mut connection.conn).await?;
+        let facts = Facts::ask(&self.target, &mut connection.conn, self.timeout / 2).await?;
         facts.guarantee(&self.target.place(), self.durability, self.consistency)?;
         Ok(connection)
     }
@@ -104,8 +104,8 @@ pub(super) struct Pool {
     permits: Semaphore,
     idle: RefCell<Vec<Connection>>,
     backoff: RefCell<Backoff>,
-    /// Until when no connection is tried, and the error meanwhile.
-    failed: RefCell<Option<(Instant, OpError)>>,
+    /// When connecting failed last, until when it is not tried again, and the error meanwhile.
+    failed: RefCell<Option<(Instant, Instant, OpError)>>,
     counters: Cell<SessionCounters>,
 }
 
@@ -122,18 +122,26 @@ impl Pool {
     }
 
     async fn connect_again(&self) -> Result<Connection, OpError> {
-        if let Some((_, error)) = self.failed.borrow().as_ref().filter(|(until, _)| Instant::now() < *until) {
+        let begun = Instant::now();
+        if let Some((.., error)) = self.failed.borrow().as_ref().filter(|(_, until, _)| begun < *until) {
             return Err(error.clone());
         }
         let made = self.setup.connect_again().await;
-        *self.failed.borrow_mut() = None;
-        made.inspect(|_| self.backoff.borrow_mut().reset()).map_err(|error| {
+        let (mut failed, mut backoff) = (self.failed.borrow_mut(), self.backoff.borrow_mut());
+        made.inspect(|_| {
+            *failed = None;
+            backoff.reset();
+        })
+        .map_err(|error| {
             let error = match error {
                 StoreError::NotSupported(lacks) => OpError::new(ErrorKind::Failed, lacks),
                 _ => not_connected(),
             };
-            let until = Instant::now() + self.backoff.borrow_mut().next_wait();
-            *self.failed.borrow_mut() = Some((until, error.clone()));
+            // Those that were tried at the same time count as one.
+            if failed.as_ref().is_none_or(|(last, ..)| *last < begun) {
+                let now = Instant::now();
+                *failed = Some((now, now + backoff.next_wait(), error.clone()));
+            }
             error
         })
     }
@@ -188,7 +196,9 @@ pub(super) async fn open(
     // In batches, because a server's accept queue is short.
     while idle.len() < connections {
         let together = (connections - idle.len()).min(32);
-        idle.extend(try_join_all((0..together).map(|_| setup.connect(setup.timeout))).await?);
+        // Many connections at once may take longer than an operation may.
+        let within = setup.timeout.max(Duration::from_secs(1));
+        idle.extend(try_join_all((0..together).map(|_| setup.connect(within))).await?);
     }
     let pool = Pool {
         setup,
@@ -199,4 +209,37 @@ pub(super) async fn open(
         counters: Cell::default(),
     };
     Ok(FutureSession::new(Responder(Rc::new(Client::new(tables, facts, pool)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::net::Address;
+
+    #[test]
+    fn connections_that_fail_together_count_as_one_failure() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("mysql://127.0.0.1:{port}/d");
+        let mut options = crate::registry::Options::for_test("");
+        let (address, _) = Address::of_database(&url, &url, 3306, false, &mut options).unwrap();
+        let target = Target { address, user: "u".into(), database: "d".into() };
+        let timeout = Duration::from_secs(60);
+        let setup = Setup { target, durability: None, consistency: ReadConsistency::Strong, timeout };
+        let pool = Pool {
+            setup,
+            permits: Semaphore::new(64),
+            idle: RefCell::default(),
+            backoff: RefCell::default(),
+            failed: RefCell::default(),
+            counters: Cell::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let made = runtime.block_on(join_all((0..64).map(|_| pool.take())));
+        assert!(made.iter().all(Result::is_err));
+        // The second wait is at most 20 ms.
+        let wait = pool.backoff.borrow_mut().next_wait();
+        assert!(wait <= Duration::from_millis(20), "{wait:?}");
+    }
 }

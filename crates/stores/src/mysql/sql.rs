@@ -13,6 +13,8 @@ use storebench_engine::store::{OpError, OpKind, SameKeys, StoreError};
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::job::value;
+use super::keys::Keys;
 use super::study_queries::parameter;
 use crate::document::wrong_collection;
 use crate::refusals::refused;
@@ -38,6 +40,7 @@ pub(super) struct Table {
     pub(super) key_column: String,
     /// A key given as text, as the column takes it.
     pub(super) given: String,
+    pub(super) keys: Keys,
     /// Which keys are one.
     pub(super) same: SameKeys,
     /// The order of the key's column, if that is not the order of its bytes.
@@ -162,6 +165,7 @@ impl Table {
             key: "`key`".into(),
             key_column: "`key`".into(),
             given: "?".into(),
+            keys: Keys::Any,
             same: SameKeys::Exact,
             order: None,
             index: Some("PRIMARY".into()),
@@ -191,6 +195,21 @@ impl Table {
                 self.place
             ))),
             None => Ok(()),
+        }
+    }
+
+    /// A key as a value: NULL, which finds nothing, for a text that is no key of the column.
+    ///
+    /// # Errors
+    /// *Refused* for a write with such a text.
+    pub(super) fn key_value(&self, kind: OpKind, key: &str) -> Result<Value, OpError> {
+        match self.keys.have(key, kind.writes()) {
+            true => Ok(value(key.as_bytes())),
+            false if kind.writes() => {
+                let (column, wanted) = (&self.key_column, self.keys.wanted());
+                Err(refused(format!("the key `{key}` does not fit the column {column}: a key must be {wanted}")))
+            }
+            false => Ok(Value::NULL),
         }
     }
 

@@ -55,16 +55,19 @@ pub(super) fn collect(found: &mut Collected, done: Done) {
 /// Refuses a statement that may write, set, lock or call. A read-only transaction would not stop statements that commit by
 /// themselves, as those that make or remove tables do.
 pub(super) fn only_reads(sql: &str) -> Result<(), String> {
-    const WRITES: [&str; 5] = ["into", "get_lock", "release_lock", "release_all_locks", ";"];
+    const WRITES: [&str; 7] = ["into", "get_lock", "release_lock", "release_all_locks", "nextval", "setval", ";"];
+    const PAIRS: [[&str; 2]; 5] =
+        [[":", "="], ["next", "value"], ["for", "update"], ["for", "share"], ["share", "mode"]];
     let tokens = tokens(Language::Mysql, sql)?;
     let is = |token: &str, words: &[&str]| words.iter().any(|word| token.eq_ignore_ascii_case(word));
     let first = tokens.iter().find(|token| **token != "(").copied().unwrap_or_default();
     if !is(first, &["select", "with", "values", "table"]) {
         return Err(format!("a query may only read, and begins with SELECT, WITH or VALUES; found `{first}`"));
     }
-    let sets = tokens.windows(2).any(|two| two == [":", "="]);
-    match tokens.iter().find(|token| is(token, &WRITES)).copied().or(sets.then_some(":=")) {
-        Some(token) => Err(format!("a query is one statement that may only read; remove `{token}`")),
+    let word = tokens.iter().find(|token| is(token, &WRITES)).map(|token| (*token).to_owned());
+    let writes = |two: &&[&str]| PAIRS.iter().any(|pair| is(two[0], &pair[..1]) && is(two[1], &pair[1..]));
+    match word.or_else(|| tokens.windows(2).find(writes).map(|two| two.join(" "))) {
+        Some(word) => Err(format!("a query is one statement that may only read; remove `{word}`")),
         None => Ok(()),
     }
 }
@@ -98,7 +101,7 @@ pub(super) fn columns(described: &[Described]) -> Vec<Column> {
 /// Appends a row as JSON. A row with a single column whose text is a JSON object is that object, because MariaDB has no
 /// type for JSON; any other row is an object.
 pub(super) fn push_row(columns: &[Column], row: Row, out: &mut Vec<u8>) {
-    let values = row.unwrap();
+    let (described, values) = (row.columns(), row.unwrap());
     if let [Value::Bytes(text)] = &values[..]
         && is_object(text)
     {
@@ -113,10 +116,34 @@ pub(super) fn push_row(columns: &[Column], row: Row, out: &mut Vec<u8>) {
             Value::Float(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Value::Double(number) => out.extend_from_slice(Json::from(number).to_string().as_bytes()),
             Value::Int(_) | Value::UInt(_) => out.extend_from_slice(value.as_sql(true).as_bytes()),
-            Value::Date(..) | Value::Time(..) => json::push_text(value.as_sql(true).trim_matches('\''), out),
+            Value::Date(..) | Value::Time(..) => json::push_text(&time_text(&value, &described[position]), out),
         }
     }
     end_row(columns, out);
+}
+
+/// A date or a time as the server writes it as text.
+fn time_text(value: &Value, column: &Described) -> String {
+    let (text, micros) = match *value {
+        Value::Date(year, month, day, ..) if column.column_type() == ColumnType::MYSQL_TYPE_DATE => {
+            return format!("{year:04}-{month:02}-{day:02}");
+        }
+        Value::Date(year, month, day, hour, minute, second, micros) => {
+            (format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}"), micros)
+        }
+        Value::Time(negative, days, hours, minutes, seconds, micros) => {
+            let (sign, hours) = (if negative { "-" } else { "" }, days * 24 + u32::from(hours));
+            (format!("{sign}{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"), micros)
+        }
+        _ => return value.as_sql(true),
+    };
+    let cut = match column.decimals() {
+        known @ 1..=6 => 6 - usize::from(known),
+        // More than 6 stand for as many as there are.
+        7.. if micros > 0 => 0,
+        _ => ".000000".len(),
+    };
+    text[..text.len() - cut].to_owned()
 }
 
 /// Tries a query in a transaction that may only read.
@@ -173,6 +200,11 @@ mod tests {
             "select 1 into outfile '/tmp/x'",
             "select @a := 1",
             "select get_lock('x', 1)",
+            "select nextval(s)",
+            "select SetVal(s, 7)",
+            "select next value for s",
+            "select * from t for update",
+            "select * from t lock in share mode",
             "/*! drop table t */ select 1",
             "select /*M!100100 1 */ 1",
             "-- select\ninsert into t values (1)",
@@ -187,6 +219,7 @@ mod tests {
             "# into\n with x as (select 1) select * from x",
             "(select 1) /* into */",
             "select a--1 from t",
+            "select lastval(s), `nextval`, value as next from t",
         ] {
             assert_eq!(only_reads(text), Ok(()), "{text}");
         }

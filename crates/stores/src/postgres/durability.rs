@@ -1,6 +1,7 @@
 //! What a server guarantees, and the `synchronous_commit` that a session needs for it
 //! (<https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-SYNCHRONOUS-COMMIT>).
 
+use storebench_engine::store::ordered_map::strong_reads;
 use storebench_engine::store::{Acknowledged, Durability, Persisted, ReadConsistency, StoreError};
 
 use super::channel::Row;
@@ -189,11 +190,7 @@ pub(super) fn consistency(facts: Option<&Facts>) -> Vec<(ReadConsistency, &'stat
     if facts.is_some_and(|facts| facts.in_recovery) {
         return vec![(ReadConsistency::StaleOk, "this server is a standby and may lag behind its primary")];
     }
-    vec![
-        (ReadConsistency::StaleOk, "same as strong"),
-        (ReadConsistency::Session, "same as strong"),
-        (ReadConsistency::Strong, "each statement sees what was committed before it began (READ COMMITTED)"),
-    ]
+    strong_reads("each statement sees what was committed before it began (READ COMMITTED)")
 }
 
 /// The value of `synchronous_commit` with which a session on this server gives this guarantee.

@@ -1,11 +1,11 @@
 //! Tables that Storebench did not make: finding, reading and sampling them, and writing them on request.
 
-use storebench_engine::store::{Existing, StoreError};
+use storebench_engine::store::{Existing, Holdings, StoreError};
 use storebench_study::workload::Body;
 
 use super::channel::Row;
 use super::login::Connected;
-use super::sql::{Fields, Given, MERGE, Table, Theirs, identifier, literal};
+use super::sql::{Fields, Given, MARK, MERGE, Table, Theirs, identifier, literal};
 use crate::existing::TheirTable;
 
 /// Makes statements fail if a policy hides rows from this user, instead of omitting those rows. pg_dump does the same.
@@ -26,6 +26,8 @@ struct Column {
     /// Whether the server computes its value, and accepts no other.
     computed: bool,
     of_table: bool,
+    /// Whether Storebench made the table.
+    ours: bool,
     never_null: bool,
     /// Whether the type is PostgreSQL's own. Operators of other types are found only through `search_path`.
     builtin: bool,
@@ -67,6 +69,9 @@ pub(super) async fn resolve(
     let textual = matches!(key.sql_type.as_str(), "text" | "character varying");
     let as_text = if textual { format!("t.{quoted}") } else { format!("t.{quoted}::text") };
     if write {
+        if key.ours {
+            return Err(Holdings::default().not_theirs(&their.place, &their.name));
+        }
         their.check_written(key.of_table, &key.name, key.unique)?;
     }
     if !write {
@@ -168,7 +173,7 @@ async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec
                 y.typnamespace = 'pg_catalog'::regnamespace, \
                 concat_ws(' ', format_type(a.atttypid, NULL), o.collname, o.collversion, \
                           (SELECT datcollate FROM pg_database WHERE datname = current_database())), \
-                a.attidentity = 'a' \
+                a.attidentity = 'a', obj_description(c.oid, 'pg_class') LIKE '{MARK}%' \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
            JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_collation o ON o.oid = a.attcollation \
@@ -189,6 +194,7 @@ async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec
             mandatory: flag(2),
             computed: flag(7),
             of_table: flag(3),
+            ours: flag(8),
             never_null: flag(4),
             builtin: flag(5),
             order_name: flags.get(6).cloned().flatten().unwrap_or_default(),

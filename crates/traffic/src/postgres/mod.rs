@@ -12,9 +12,8 @@ use std::path::Path;
 use super::{Error, Finds, Found, Options};
 pub(crate) use entry::Entry;
 use entry::parameters;
-use sqlparser::dialect::PostgreSqlDialect;
-pub(crate) use statement::parse;
 use statement::{Does, Statement, Term};
+pub(crate) use statement::{Server, parse};
 
 /// How many texts of statements are remembered.
 const MOST_STATEMENTS: usize = 10_000;
@@ -30,7 +29,7 @@ pub(crate) fn read(file: &Path, options: &Options, finds: &mut Finds) -> Result<
         if known.len() > MOST_STATEMENTS {
             known.clear();
         }
-        let statements = known.entry(sql.to_owned()).or_insert_with(|| parse(sql, &PostgreSqlDialect {}, "PostgreSQL"));
+        let statements = known.entry(sql.to_owned()).or_insert_with(|| parse(sql, Server::Postgres));
         let at_ns = entry.at_ns.saturating_sub(took_ns);
         let last = begun.entry(entry.client.clone()).or_insert(at_ns);
         *last = at_ns.max(*last);

@@ -5,11 +5,43 @@ use sqlparser::ast::{
     OnInsert, Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor, TableObject, TableWithJoins, Update,
     Value,
 };
-use sqlparser::dialect::Dialect;
+use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect};
 use sqlparser::parser::Parser;
 
 /// How columns are called that an INSERT does not name.
 pub(super) const NAMELESS: &str = "column ";
+
+/// Whose statements they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    Postgres,
+    /// MySQL and MariaDB.
+    Mysql,
+}
+
+impl Server {
+    /// The name of a table. PostgreSQL takes it in lower case, unless it is quoted.
+    fn table(self, name: &Ident) -> String {
+        let folds = self == Self::Postgres && name.quote_style.is_none();
+        if folds { name.value.to_lowercase() } else { name.value.clone() }
+    }
+
+    /// The name of a column. MySQL ignores its case, even if it is quoted.
+    fn column(self, name: &Ident) -> String {
+        if self == Self::Mysql { name.value.to_lowercase() } else { self.table(name) }
+    }
+
+    /// Whether a table is one of the server's own.
+    fn owns(self, table: &str) -> bool {
+        let (schema, name) = table.rsplit_once('.').unwrap_or(("", table));
+        match self {
+            Self::Postgres => name.starts_with("pg_") || schema == "information_schema",
+            Self::Mysql => ["information_schema", "performance_schema", "mysql", "sys"]
+                .iter()
+                .any(|own| schema.eq_ignore_ascii_case(own)),
+        }
+    }
+}
 
 /// What a statement does to documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +85,9 @@ impl Statement {
     }
 
     /// Statements about the catalog are all alike.
-    fn unless_catalog(self, whose: &str) -> Self {
-        let name = self.table.rsplit('.').next().unwrap_or_default();
-        if name.starts_with("pg_") || self.table.starts_with("information_schema.") {
-            Self::other(format!("a statement about {whose}'s own tables"))
-        } else {
-            self
-        }
+    pub(crate) fn unless_catalog(self, server: Server) -> Self {
+        let whose = if server == Server::Postgres { "PostgreSQL" } else { "the server" };
+        if server.owns(&self.table) { Self::other(format!("a statement about {whose}'s own tables")) } else { self }
     }
 
     fn operation(op: &'static str, table: String, compared: Compared, set: Vec<(String, Term)>) -> Self {
@@ -70,24 +98,25 @@ impl Statement {
     }
 }
 
-/// The statements of a text, for the server of this name.
-pub(crate) fn parse(sql: &str, dialect: &dyn Dialect, server: &str) -> Vec<Statement> {
+/// The statements of a text.
+pub(crate) fn parse(sql: &str, server: Server) -> Vec<Statement> {
+    let dialect: &dyn Dialect = if server == Server::Postgres { &PostgreSqlDialect {} } else { &MySqlDialect {} };
     let word = || sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_uppercase();
     match Parser::parse_sql(dialect, sql) {
         Ok(all) => {
-            let known = |one: &Sql| of(one).unwrap_or_else(|| Statement::other(word())).unless_catalog(server);
+            let known = |one: &Sql| of(one, server).unwrap_or_else(|| Statement::other(word())).unless_catalog(server);
             all.iter().map(known).collect()
         }
         Err(_) => vec![Statement::other(format!("a statement that cannot be parsed: {}", word()))],
     }
 }
 
-fn of(sql: &Sql) -> Option<Statement> {
+fn of(sql: &Sql, server: Server) -> Option<Statement> {
     match sql {
-        Sql::Query(query) => select(query),
-        Sql::Insert(insert) => inserted(insert),
-        Sql::Update(update) => updated(update),
-        Sql::Delete(delete) => deleted(delete),
+        Sql::Query(query) => select(query, server),
+        Sql::Insert(insert) => inserted(insert, server),
+        Sql::Update(update) => updated(update, server),
+        Sql::Delete(delete) => deleted(delete, server),
         _ => None,
     }
 }
@@ -102,7 +131,7 @@ struct Compared {
 }
 
 /// The equalities of a condition that are joined by AND; `None` if there is anything else.
-fn compared(condition: &Expr) -> Option<Compared> {
+fn compared(condition: &Expr, server: Server) -> Option<Compared> {
     let mut all = Compared::default();
     let mut left = vec![condition];
     while let Some(expr) = left.pop() {
@@ -110,7 +139,7 @@ fn compared(condition: &Expr) -> Option<Compared> {
             Expr::Nested(inner) => left.push(inner),
             Expr::BinaryOp { left: a, op: BinaryOperator::And, right: b } => left.extend([&**b, &**a]),
             Expr::BinaryOp { left: a, op: BinaryOperator::Eq, right: b } => {
-                let (column, value) = match (column(a), column(b)) {
+                let (column, value) = match (column(a, server), column(b, server)) {
                     (Some(column), None) => (column, b),
                     (None, Some(column)) => (column, a),
                     _ => return None,
@@ -119,10 +148,10 @@ fn compared(condition: &Expr) -> Option<Compared> {
             }
             Expr::AnyOp { left: a, compare_op: BinaryOperator::Eq, right: b, .. } => {
                 all.is_list = true;
-                all.columns.push((column(a)?, term(b)));
+                all.columns.push((column(a, server)?, term(b)));
             }
             Expr::In { expr, target: InTarget::List(list), negated: false, .. } => {
-                let (name, (first, rest)) = (column(expr)?, list.split_first()?);
+                let (name, (first, rest)) = (column(expr, server)?, list.split_first()?);
                 all.more.extend(rest.iter().map(|value| (name.clone(), term(value))));
                 all.columns.push((name, term(first)));
             }
@@ -132,11 +161,11 @@ fn compared(condition: &Expr) -> Option<Compared> {
     ((!all.is_list && all.more.is_empty()) || all.columns.len() == 1).then_some(all)
 }
 
-fn column(expr: &Expr) -> Option<String> {
+fn column(expr: &Expr, server: Server) -> Option<String> {
     match expr {
-        Expr::Identifier(name) => Some(folded(name)),
-        Expr::CompoundIdentifier(names) => names.last().map(folded),
-        Expr::Nested(inner) => column(inner),
+        Expr::Identifier(name) => Some(server.column(name)),
+        Expr::CompoundIdentifier(names) => names.last().map(|name| server.column(name)),
+        Expr::Nested(inner) => column(inner, server),
         _ => None,
     }
 }
@@ -159,32 +188,27 @@ fn term(expr: &Expr) -> Term {
     }
 }
 
-/// A name as PostgreSQL takes it: in lower case, unless it is quoted.
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
-
-fn name(table: &ObjectName) -> String {
-    let parts: Vec<String> =
-        table.0.iter().map(|part| part.as_ident().map_or_else(|| part.to_string(), folded)).collect();
+/// A name of several parts, each as `part` gives it.
+fn name(name: &ObjectName, part: impl Fn(&Ident) -> String) -> String {
+    let parts: Vec<String> = name.0.iter().map(|one| one.as_ident().map_or_else(|| one.to_string(), &part)).collect();
     parts.join(".")
 }
 
 /// The only table of a FROM.
-fn table(from: &[TableWithJoins]) -> Option<String> {
+fn table(from: &[TableWithJoins], server: Server) -> Option<String> {
     match from {
         [TableWithJoins { relation: TableFactor::Table { name: of, args: None, .. }, joins }] if joins.is_empty() => {
-            Some(name(of))
+            Some(name(of, |part| server.table(part)))
         }
         _ => None,
     }
 }
 
-fn select(query: &Query) -> Option<Statement> {
+fn select(query: &Query, server: Server) -> Option<Statement> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let Select { projection, from, selection, having: None, .. } = &**select else { return None };
-    let Some(table) = table(from) else { return Some(Statement::other("SELECT that is not of one table")) };
-    let by_key = selection.as_ref().and_then(compared).filter(|_| query.with.is_none());
+    let Some(table) = table(from, server) else { return Some(Statement::other("SELECT that is not of one table")) };
+    let by_key = selection.as_ref().and_then(|all| compared(all, server)).filter(|_| query.with.is_none());
     let aggregates = projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => matches!(expr, Expr::Function(_)),
         _ => false,
@@ -196,9 +220,9 @@ fn select(query: &Query) -> Option<Statement> {
     Some(Statement::operation(if constant { "exists" } else { "read" }, table, by_key, Vec::new()))
 }
 
-fn inserted(insert: &Insert) -> Option<Statement> {
+fn inserted(insert: &Insert, server: Server) -> Option<Statement> {
     let TableObject::TableName(table) = &insert.table else { return None };
-    let table = name(table);
+    let table = name(table, |part| server.table(part));
     let rows = match insert.source.as_deref().map(|query| &*query.body) {
         Some(SetExpr::Values(values)) => &values.rows,
         _ => return Some(Statement::other(format!("INSERT into {table} from a query"))),
@@ -212,7 +236,8 @@ fn inserted(insert: &Insert) -> Option<Statement> {
         _ if insert.replace_into => "upsert",
         _ => "insert",
     };
-    let column = |at: usize| insert.columns.get(at).map_or_else(|| format!("{NAMELESS}{}", at + 1), name);
+    let named = |column: &ObjectName| name(column, |part| server.column(part));
+    let column = |at: usize| insert.columns.get(at).map_or_else(|| format!("{NAMELESS}{}", at + 1), named);
     let rows = rows
         .iter()
         .map(|row| row.content.iter().enumerate().map(|(at, value)| (column(at), term(value))).collect())
@@ -220,22 +245,25 @@ fn inserted(insert: &Insert) -> Option<Statement> {
     Some(Statement { does: Does::Operation(op), table, rows, compared: 0, is_list: false })
 }
 
-fn updated(update: &Update) -> Option<Statement> {
-    let table = table(std::slice::from_ref(&update.table))?;
-    let Some(by_key) = update.selection.as_ref().and_then(compared).filter(|_| update.from.is_none()) else {
+fn updated(update: &Update, server: Server) -> Option<Statement> {
+    let table = table(std::slice::from_ref(&update.table), server)?;
+    let by_key = update.selection.as_ref().and_then(|all| compared(all, server));
+    let Some(by_key) = by_key.filter(|_| update.from.is_none()) else {
         return Some(Statement::other_of(table, "UPDATE"));
     };
     let set = update.assignments.iter().filter_map(|assignment| match &assignment.target {
-        AssignmentTarget::ColumnName(column) => Some((name(column), term(&assignment.value))),
+        AssignmentTarget::ColumnName(column) => {
+            Some((name(column, |part| server.column(part)), term(&assignment.value)))
+        }
         AssignmentTarget::Tuple(_) => None,
     });
     Some(Statement::operation("replace", table, by_key, set.collect()))
 }
 
-fn deleted(delete: &Delete) -> Option<Statement> {
+fn deleted(delete: &Delete, server: Server) -> Option<Statement> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    let table = table(from)?;
-    match delete.selection.as_ref().and_then(compared).filter(|_| delete.using.is_none()) {
+    let table = table(from, server)?;
+    match delete.selection.as_ref().and_then(|all| compared(all, server)).filter(|_| delete.using.is_none()) {
         Some(by_key) => Some(Statement::operation("delete", table, by_key, Vec::new())),
         None => Some(Statement::other_of(table, "DELETE")),
     }

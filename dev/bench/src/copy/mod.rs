@@ -131,6 +131,23 @@ impl Lab {
         Ok(Done { documents: count("written"), bytes: count("bytes"), seconds, wall_s, cpu_us })
     }
 
+    /// Documents with their keys before a tab, and their backslashes doubled.
+    fn tab_text(&self, documents: &Documents) -> Result<PathBuf, Failure> {
+        let text = self.path("documents.tab");
+        let mut out = BufWriter::new(std::fs::File::create(&text)?);
+        documents.each(&mut |key, body| {
+            out.write_all(key)?;
+            out.write_all(b"\t")?;
+            for piece in body.split_inclusive(|byte| *byte == b'\\') {
+                out.write_all(piece)?;
+                out.write_all(if piece.ends_with(b"\\") { b"\\" } else { b"" })?;
+            }
+            out.write_all(b"\n")
+        })?;
+        out.flush()?;
+        Ok(text)
+    }
+
     /// Documents as JSON lines with their keys in `_id`, made once.
     fn lines(&self, documents: &Documents) -> Result<PathBuf, Failure> {
         let path = self.path(&format!("{}-{}.jsonl", documents.size, documents.count));

@@ -1,6 +1,5 @@
 //! MariaDB compared with `LOAD DATA` and `mariadb-dump`, with the same documents in the same table.
 
-use std::io::{BufWriter, Write};
 use std::process::Command;
 use std::time::Instant;
 
@@ -19,19 +18,8 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     let server = Server::start("mariadb", &[])?;
     let documents = Documents::new(options.work(DOCUMENTS), "1KiB")?;
     let lines = lab.lines(&documents)?;
-    // The documents as `LOAD DATA` reads them by default, prepared in advance.
-    let text = lab.path("documents.tab");
-    let mut out = BufWriter::new(std::fs::File::create(&text)?);
-    documents.each(&mut |key, body| {
-        out.write_all(key)?;
-        out.write_all(b"\t")?;
-        for piece in body.split_inclusive(|byte| *byte == b'\\') {
-            out.write_all(piece)?;
-            out.write_all(if piece.ends_with(b"\\") { b"\\" } else { b"" })?;
-        }
-        out.write_all(b"\n")
-    })?;
-    out.flush()?;
+    // As `LOAD DATA` reads them by default.
+    let text = lab.tab_text(&documents)?;
     let client = |name: &str| -> Result<Command, Failure> {
         let mut command = program("mariadb", name)?;
         command.args(["--no-defaults", "-h127.0.0.1", "-ustorebench", "-pstorebench"]);

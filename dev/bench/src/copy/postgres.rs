@@ -1,6 +1,5 @@
 //! PostgreSQL compared with `psql \copy`, in and out, with the same documents in the same table.
 
-use std::io::{BufWriter, Write};
 use std::process::Command;
 use std::time::Instant;
 
@@ -18,19 +17,8 @@ pub(super) fn measure(options: &Options, lab: &Lab) -> Result<Vec<Figure>, Failu
     let server = Server::start("postgres", &[])?;
     let documents = Documents::new(options.work(DOCUMENTS), "1KiB")?;
     let lines = lab.lines(&documents)?;
-    // The documents in COPY's text format, prepared in advance.
-    let text = lab.path("documents.copy");
-    let mut out = BufWriter::new(std::fs::File::create(&text)?);
-    documents.each(&mut |key, body| {
-        out.write_all(key)?;
-        out.write_all(b"\t")?;
-        for piece in body.split_inclusive(|byte| *byte == b'\\') {
-            out.write_all(piece)?;
-            out.write_all(if piece.ends_with(b"\\") { b"\\" } else { b"" })?;
-        }
-        out.write_all(b"\n")
-    })?;
-    out.flush()?;
+    // COPY's text format.
+    let text = lab.tab_text(&documents)?;
     let psql = |statements: &[&str]| -> Result<Command, Failure> {
         let mut command = program("postgres", "psql")?;
         command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &server.url]);

@@ -182,7 +182,7 @@ impl<E: DatabasePlace> Store for EmbeddedStore<E> {
     }
 }
 
-/// The read consistencies within one process. `why` says why the strongest holds.
+/// The read consistencies of a store whose reads are all strong. `why` says why the strongest holds.
 pub fn strong_reads(why: &'static str) -> Vec<(ReadConsistency, &'static str)> {
     let weaker = [ReadConsistency::StaleOk, ReadConsistency::Session].map(|level| (level, "same as strong"));
     weaker.into_iter().chain([(ReadConsistency::Strong, why)]).collect()

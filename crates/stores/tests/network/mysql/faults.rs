@@ -152,6 +152,17 @@ fn locks_that_others_hold_are_temporary_and_abort_transactions() {
     let many = SessionOptions { in_flight: 60, ..options(Durability::FSYNC) };
     let Err(StoreError::Unreachable(text)) = Driven::open_with(&*store, &many) else { panic!("opened") };
     assert!(text.contains("max_connections"), "{text}");
+    // What a bulk write has committed is reported, though it cannot ask which keys of the rest exist.
+    let one = SessionOptions { in_flight: 1, ..options(Durability::FSYNC) };
+    let mut driven = Driven::open_with(&*store, &one).unwrap();
+    let mut items = BatchBuf::new();
+    ["x", "y", "x"].iter().for_each(|key| items.push(key, b"1"));
+    let prepared = sql(&server, "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'");
+    let prepared: u32 = prepared.split_whitespace().last().unwrap().parse().unwrap();
+    sql(&server, &format!("SET GLOBAL max_prepared_stmt_count = {}", prepared + 2));
+    let reply = driven.call(Op::BulkWrite { kind: BulkWrite::Insert, items: items.as_batch() }).unwrap();
+    let rejected: Vec<_> = reply.as_reply().rejects.iter().map(|reject| (reject.item, reject.error.kind)).collect();
+    assert_eq!((reply.as_reply().documents, rejected), (2, vec![(2, ErrorKind::Temporary)]));
 }
 
 #[test]

@@ -35,7 +35,11 @@ fn the_servers_settings_are_its_only_guarantee() {
             assert!(text.contains(named) && text.contains(&format!("ask for `{given}`")), "{text}");
         }
     }
-    sql(&server, "SET GLOBAL read_only = 1");
+    sql(&server, "SET GLOBAL tx_isolation = 'READ-UNCOMMITTED'");
+    store.prepare(&layout(), Prepare::Keep).unwrap();
+    let text = refusal(&*store, &options(Durability::MEMORY));
+    assert!(text.contains("READ-UNCOMMITTED") && text.contains("stale-ok"), "{text}");
+    sql(&server, "SET GLOBAL tx_isolation = 'READ-COMMITTED'; SET GLOBAL read_only = 1");
     store.prepare(&layout(), Prepare::ReadOnly).unwrap();
     let text = refusal(&*store, &options(Durability::MEMORY));
     assert!(text.contains("stale-ok"), "{text}");

@@ -4,6 +4,9 @@ use storebench_engine::store::{
     BatchBuf, BulkWrite, CollectionId, Durability, ErrorKind, Op, Prepare, Request, SessionOptions,
 };
 
+use storebench_study::workload::Body;
+
+use super::foreign_data::existing;
 use super::sql;
 use crate::driven::{Driven, layout, options};
 use crate::server::Server;
@@ -70,6 +73,16 @@ fn what_is_too_large_is_refused_or_split() {
     assert_eq!(driven.counters().disconnects, 0);
     // An append whose result is too large for the server.
     assert_eq!(sql(&server, "SELECT COUNT(*) FROM documents"), "5");
+    // A value of another program that is too large as Base64 is an error, and never null.
+    sql(
+        &server,
+        "CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB); INSERT INTO t VALUES (1, REPEAT('x', 900000)), (2, NULL)",
+    );
+    store.prepare(&existing("t", None, None, Body::Json), Prepare::ReadOnly).unwrap();
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    let error = driven.call(Op::Read { key: "1" }).unwrap_err();
+    assert!(error.kind == ErrorKind::Failed && error.message.contains("max_allowed_packet"), "{error}");
+    assert_eq!(driven.call(Op::Read { key: "2" }).unwrap().as_reply().body, Some(&br#"{"id":2,"b":null}"#[..]));
 }
 
 #[test]

@@ -79,6 +79,11 @@ fn what_others_add_to_ours_survives() {
     let server = Server::start("postgres");
     let store = storebench_stores::open(&server.url).unwrap();
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
+    // From another schema, it is not written as somebody else's.
+    let other = storebench_stores::open(&format!("{}?schema=other", server.url)).unwrap();
+    let as_theirs = existing("storebench.users", None, Some("doc"));
+    let error = other.prepare(&as_theirs, Prepare::WriteExisting).unwrap_err();
+    assert!(error.to_string().contains("leave out --into-existing"), "{error}");
     sql(&server, "CREATE VIEW storebench.mine AS SELECT count(*) FROM storebench.users");
     assert!(matches!(store.inspect().unwrap(), Namespace::Foreign(_)));
     assert!(matches!(store.prepare(&layout("users"), Prepare::Fresh), Err(StoreError::NotOurs(_))));
