@@ -343,6 +343,21 @@ fn what_cannot_be_refreshed_is_not_read() {
     }
 }
 
+/// An index is deleted without any condition, so a deletion of two removals could meet what was made again in between.
+#[test]
+fn a_removal_is_left_to_whoever_began_it() {
+    let looks = AtomicUsize::new(0);
+    let port = fake(move |line, body| {
+        assert!(line.starts_with("GET /"), "{line} {body}");
+        let aliases = json!({ "storebench-users.documents": {}, "storebench-users.mark.json!removing~1": {} });
+        match line.contains("/_alias") && looks.fetch_add(1, Ordering::SeqCst) < 4 {
+            true => answer(200, &json!({ "storebench-users": { "aliases": aliases } })),
+            false => usual(&opensearch("2.19.0"), line).unwrap_or_else(|| answer(404, &json!({}))),
+        }
+    });
+    open(&format!("opensearch://127.0.0.1:{port}")).remove().unwrap();
+}
+
 /// A server without data streams says so. Other answers do not mean that there are none.
 #[test]
 fn data_streams_that_cannot_be_listed_are_an_error() {
