@@ -73,7 +73,7 @@ pub(super) fn their_keyspace_is_told_and_left_alone(server: &Server) {
         Layout { collections: vec![CollectionLayout { name: "plain".into(), ..layout().collections.remove(0) }] };
     for how in [Prepare::IntoExisting, Prepare::Copy(CopyId(1))] {
         let error = store.prepare(&plain, how).unwrap_err();
-        assert!(matches!(&error, StoreError::NotOurs(text) if text.contains("theirs.plain")), "{error}");
+        assert!(matches!(&error, StoreError::NotOurs(text) if text.contains(r#""theirs"."plain""#)), "{error}");
     }
     store.remove().unwrap();
     assert_eq!(fingerprint(&cql, "theirs"), before);
