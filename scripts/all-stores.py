@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -96,7 +97,7 @@ td {{ min-width: 7rem }} a {{ color: light-dark(#0b57a8, #7db8f0) }}
 {runs}
 </html>
 """
-TRIAL = "<b>Made with --quick:</b> a few hundred documents, one round. It shows the page. No figure counts."
+TRIAL = "<b>Made with --quick:</b> a few hundred documents, one round. It shows the page. Its figures mean nothing."
 CAUTIONS = """
 <b>One machine.</b> Client and store share {machine}. A store that needs much processor time takes it from the client.
 An embedded store has no network. Other machines give other ratios.
@@ -105,13 +106,14 @@ syncs each write does more work than one that does not.
 <b>One node of each.</b> Nothing is replicated. No figure says how fast a cluster is, or what it loses.
 <b>Servers take turns.</b> All were started before the first trial. While one is measured, the others are paused: they
 take memory, but no processor time. Each keeps what its own caches hold from trial to trial.
-<b>No store was tuned.</b> Settings are those of the starters in <code>servers/</code>, which change little of what a
-server is shipped with, and: {settings}.
-<b>Versions are those that package registries have.</b> RavenDB 4.1 is of 2018.
+<b>No store was tuned to this work,</b> but not all run as they are shipped. Settings are those of the starters in
+<code>servers/</code>, and: {settings}. The starter of Cassandra is made for tests, in which many servers run at once: it
+has a smaller key cache, one compactor, one thread that flushes tables, longer timeouts, and no snapshots of dropped tables.
+<b>Versions are those that the starters install.</b> RavenDB 4.1 was released in 2018.
 <b>FerretDB runs over SQLite,</b> and ignores the write concern that the tables show: what its writes survive is up to
 its SQLite, which syncs each commit unless it is told otherwise.
-<b>Not measured: CouchDB, Couchbase Server, DynamoDB, Elasticsearch, MongoDB, MySQL, ScyllaDB.</b> No package registry
-has them. The tests use pouchdb-server for CouchDB and dynalite for DynamoDB; their speed says nothing about the real
+<b>Not measured: CouchDB, Couchbase Server, DynamoDB, Elasticsearch, MongoDB, MySQL, ScyllaDB.</b> The starters do not
+install them. The tests use pouchdb-server for CouchDB and dynalite for DynamoDB; their speed says nothing about the real
 ones, so they are left out. FerretDB speaks MongoDB’s protocol; its figures are its own, not MongoDB’s.
 <b>memcached keeps nothing</b> when it ends. The studies refuse it beside stores that do, so its reports stand apart.
 """
@@ -133,7 +135,7 @@ class Stores:
         command = [ROOT / "servers/start", name, "--port", port, "--data", folder, *options]
         started = run(command, end=signal.SIGTERM, stdout=subprocess.PIPE)
         if started.returncode:
-            sys.exit(f"{name} did not start; to measure without it, name the other stores with --only")
+            raise Fault(f"{name} did not start; to measure without it, name the other stores with --only")
         self.urls[name] = started.stdout.strip()
         pause = f"'{ROOT}/servers/pause' {name} --data '{folder}'"
         self.tables[name] = f"""
@@ -171,7 +173,7 @@ def interrupt(*_):
 def run(command, end=signal.SIGINT, **options):
     """Runs a command to its end, also if a signal asks to end, which it is then told by the signal `end`.
 
-    It has its own process group, so that a Ctrl-C reaches it once.
+    It has its own process group, so that a Ctrl-C reaches it once. What it started is in that group and is told, too.
     """
     with subprocess.Popen([str(word) for word in command], text=True, process_group=0, **options) as child:
         asked = False
@@ -183,7 +185,8 @@ def run(command, end=signal.SIGINT, **options):
                 return subprocess.CompletedProcess(command, child.returncode, out)
             except Interrupted:
                 asked = True
-                child.send_signal(end)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, end)
 
 
 def measure(program, study, names, stores, out, more):
@@ -247,7 +250,12 @@ def write_page(program, out, quick, failed):
         cautions = f"{TRIAL}\n{cautions}"
     cautions = re.sub("^<b>", "<li><b>", cautions, flags=re.MULTILINE)
     runs = "".join(f"<p><b>{html.escape(line)}</b>\n" for line in failed)
-    runs += "".join(section(program, out, folder) for folder in folders)
+    for folder in folders:
+        try:
+            runs += section(program, out, folder)
+        except Exception:
+            traceback.print_exc()
+            runs += f"<p><b>{html.escape(folder.name)} cannot be shown: it is incomplete.</b>\n"
     (out / "index.html").write_text(PAGE.format(cautions=cautions, runs=runs))
 
 
@@ -291,14 +299,20 @@ def main():
     except (Interrupted, KeyboardInterrupt):
         failed.append("Interrupted: not everything was measured.")
         worst = 130
+    except Exception as error:
+        traceback.print_exc()
+        failed.append(f"Not everything was measured: {error}")
+        worst = 1
     finally:
         for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
             signal.signal(number, signal.SIG_IGN)
         print("stopping the servers", file=sys.stderr, flush=True)
-        stores.close()
-        shutil.rmtree(data, ignore_errors=True)
-    write_page(program, out, arguments.quick, failed)
-    print(f"page     {out / 'index.html'}")
+        try:
+            stores.close()
+            shutil.rmtree(data, ignore_errors=True)
+        finally:
+            write_page(program, out, arguments.quick, failed)
+            print(f"page     {out / 'index.html'}")
     sys.exit(worst)
 
 

@@ -79,7 +79,29 @@ pub(crate) fn to_read(url: &str, store: Arc<dyn AnyStore>) -> Result<Arc<dyn Any
 
 #[cfg(test)]
 mod tests {
+    use storebench_results::environment::{is_encrypted, port_of};
+    use storebench_stores::{is_scheme, schemes};
+
     use super::*;
+
+    /// Comparisons need to know whether connections are encrypted, and a measurement which port is the server's.
+    #[test]
+    fn results_know_every_scheme() {
+        let of_servers = schemes().iter().filter(|scheme| scheme.example.contains("://"));
+        for name in
+            of_servers.clone().flat_map(|scheme| [scheme.name].into_iter().chain(scheme.aliases.iter().copied()))
+        {
+            let url = format!("{name}://h");
+            let tls = name.ends_with("+tls") || name.ends_with("+srv") || name.strip_suffix('s').is_some_and(is_scheme);
+            assert_eq!(is_encrypted(&url), tls, "{name}: whether it is over TLS");
+            // The ports of `+srv` are in the DNS.
+            assert_eq!(port_of(&url).is_some(), !name.ends_with("+srv"), "{name}: its port");
+        }
+        for example in of_servers.map(|scheme| scheme.example) {
+            let scheme = example.split_once("://").unwrap().0;
+            assert_eq!(port_of(example), port_of(&format!("{scheme}://h")), "{example}");
+        }
+    }
 
     #[test]
     fn options_take_the_place_of_those_of_the_same_name() {

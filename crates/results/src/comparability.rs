@@ -10,6 +10,7 @@ use storebench_study::op_kind::OpKind;
 use storebench_study::workload::shown_value;
 
 use crate::configurations::is_whole;
+use crate::environment::is_encrypted;
 use crate::human::{bytes, count, digits, percent, rate};
 use crate::plan::PlannedCollection;
 use crate::sums::{Figure, Sums};
@@ -160,32 +161,8 @@ pub(crate) fn tls_difference(a: &[&TrialResult], b: &[&TrialResult]) -> Option<S
     let (a, b) = (a.first()?, b.first()?);
     let with = |encrypts| if encrypts { "with TLS" } else { "without TLS" };
     let server = |trial: &TrialResult| trial.url.contains("://");
-    let (of_a, of_b) = (encrypts(&a.url), encrypts(&b.url));
+    let (of_a, of_b) = (is_encrypted(&a.url), is_encrypted(&b.url));
     (server(a) && server(b) && of_a != of_b).then(|| format!("A connects {}, B {}", with(of_a), with(of_b)))
-}
-
-/// Whether the connections of a URL are encrypted: by its options (`tls=true`, `tls_ca=…`), or else by its scheme.
-fn encrypts(url: &str) -> bool {
-    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
-    let scheme = scheme.rsplit('+').next().unwrap_or_default();
-    let options = || rest.split_once('?').map_or("", |(_, options)| options).split('&');
-    match options().find_map(|option| option.strip_prefix("tls=")) {
-        Some(asked) => asked != "false",
-        None => {
-            const ENCRYPTED: [&str; 9] = [
-                "tls",
-                "srv",
-                "rediss",
-                "couchdbs",
-                "ravendbs",
-                "couchbases",
-                "dynamodbs",
-                "opensearchs",
-                "elasticsearchs",
-            ];
-            ENCRYPTED.contains(&scheme) || options().any(|option| option.starts_with("tls_"))
-        }
-    }
 }
 
 /// The operations that the same kind of store answered by another plan: texts and numbers in a plan differ anyway.

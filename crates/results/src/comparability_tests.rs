@@ -65,21 +65,6 @@ fn indexes_tls_and_query_plans() {
     assert_eq!(index_differences(&collection(&["author"]), &collection(&[])), ["books: author+n and none"]);
     assert!(index_differences(&collection(&["author"]), &collection(&["author"])).is_empty());
 
-    for (url, expected) in [
-        ("redis://h/1", false),
-        ("rediss://h/1", true),
-        ("postgres+tls://h/x", true),
-        ("slow+postgres://h/x", false),
-        ("mongodb://h/x?tls=true&a=b", true),
-        ("dynamodbs://h", true),
-        ("mongodb://h/x?tls=false", false),
-        ("mongodb+srv://h/x", true),
-        ("mongodb+srv://h/x?tls=false", false),
-        ("mongodb://h/x?tls_ca=ca.pem", true),
-        ("sqlite:x.db", false),
-    ] {
-        assert_eq!(encrypts(url), expected, "{url}");
-    }
     let at = |url: &str| trial(|t| t.url = url.into());
     let (plain, tls) = (at("redis://h"), at("rediss://h"));
     assert_eq!(tls_difference(&[&plain], &[&tls]).unwrap(), "A connects without TLS, B with TLS");

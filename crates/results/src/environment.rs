@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::human::bytes;
 
-pub use hosts::{authority_of, host_of, is_loopback, port_of};
+pub use hosts::{authority_of, host_of, is_encrypted, is_loopback, port_of};
 
 /// The machine of the client. What the system does not report is null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

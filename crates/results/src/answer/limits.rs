@@ -280,8 +280,9 @@ pub(super) fn given(result: &RunResult) -> Option<String> {
 
 /// Where a store leaves out what limits apply to: ` but those of by-user, which it leaves out,`.
 fn limits_left_out(result: &RunResult, store: &str) -> String {
-    let places: IndexSet<&str> =
-        result.phases().flat_map(|phase| &phase.limits).map(|limit| measured(&limit.path).1).collect();
+    // Of the study: no phase has the limits of what every store leaves out.
+    let limits = result.run.study["limits"].as_object().into_iter().flatten();
+    let places: IndexSet<&str> = limits.map(|(path, _)| measured(path).1).collect();
     let configurations = result.plan.configurations.iter().filter(|of| of.store == store);
     let out = configurations.flat_map(|of| &of.left_out).filter_map(|out| {
         let phase = out.phase.as_deref()?;

@@ -281,15 +281,24 @@ fn limits_of_phases_that_were_left_out_are_not_met() {
     }
     let why = "does not support `page`".to_owned();
     let out = LeftOut { phase: Some("by-user".into()), operation: None, what: "phase `by-user`".into(), why };
-    let redis = PlannedConfiguration { store: "redis".into(), left_out: vec![out], ..PlannedConfiguration::default() };
-    run.plan.configurations = vec![redis];
+    let leaves_out =
+        |store: &str| PlannedConfiguration { store: store.into(), left_out: vec![out.clone()], ..Default::default() };
+    run.run.study = json!({ "limits": { "by-key.response.p99": "200ms", "by-user.response.p99": "200ms" } });
+    run.plan.configurations = vec![leaves_out("redis")];
     assert_eq!(
-        found(run),
+        found(run.clone()),
         "pg met every limit (p99 ≤ 200 ms in by-key and by-user) at 250/s in all 3 trials (nearest to its limit: \
          by-user.response.p99 34.0 ms); redis met every limit but those of by-user, which it leaves out, at 250/s in all \
          3 trials (nearest to its limit: by-key.response.p99 12.0 ms). Left out on redis: phase `by-user`, because it \
          does not support `page`."
     );
+    // The limits of a phase that every store leaves out are in no phase.
+    run.trials.iter_mut().for_each(|trial| trial.phases.truncate(2));
+    run.plan.configurations = ["pg", "redis"].map(leaves_out).into();
+    let found = found(run);
+    for store in ["pg met every limit (p99 ≤ 200 ms in by-key)", "redis met every limit"] {
+        assert!(found.contains(&format!("{store} but those of by-user, which it leaves out, at 250/s")), "{found}");
+    }
 }
 
 const PRICES: &str = r#"

@@ -1,16 +1,11 @@
 //! Creating, marking and removing Storebench's tables.
 
-use std::time::{Duration, Instant};
-
 use storebench_engine::store::{CollectionLayout, Holdings, Marked, Removal, Site, SiteOutcome, StoreError, Wanted};
 use storebench_study::workload::Body;
 
 use super::server::{Found, Server};
 use super::table::{Form, Table};
 use crate::net;
-
-/// How long a table stays marked as being removed until another removal assumes that the first one was killed.
-const ABANDONED: Duration = Duration::from_secs(20);
 
 /// The tables whose names begin with the prefix.
 pub(super) struct Tables<'s> {
@@ -86,25 +81,15 @@ impl Site for Tables<'_> {
     }
 
     /// Marks each table as being removed first. A copy that takes it over meanwhile also replaces the mark that was
-    /// found, so only one of the two succeeds.
-    ///
-    /// DeleteTable takes no condition. If two removals sent it, the second one could meet a table that was made again
-    /// in between. So only the removal whose mark it is sends it, soon after it wrote the mark, and another one takes
-    /// the table over only if nothing happened for much longer.
+    /// found, so only one of the two succeeds. DeleteTable takes no condition.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
         for going in &removal.going {
             let table = self.name(&going.name);
-            let mut begun = Instant::now();
-            while going.is_removing() && begun.elapsed() < ABANDONED {
-                if self.server.mark_of(&table).await? != Found::Marked(going.mark.clone()) {
-                    return Ok(SiteOutcome::Changed);
-                }
-                net::rest().await;
-            }
-            begun = Instant::now();
-            let mine = format!("{} {:016x}", going.removing().mark, fastrand::u64(..));
-            let marked = self.server.mark(&table, Some(&going.mark), &mine).await?;
-            if marked == SiteOutcome::Changed || begun.elapsed() > ABANDONED / 2 {
+            let now = async || {
+                Ok(if let Found::Marked(mark) = self.server.mark_of(&table).await? { Some(mark) } else { None })
+            };
+            let replace = async |mine: String| self.server.mark(&table, Some(&going.mark), &mine).await;
+            if net::mark_removal(going, now, replace).await? == SiteOutcome::Changed {
                 return Ok(SiteOutcome::Changed);
             }
             self.server.remove(&table).await?;

@@ -17,6 +17,8 @@ mod connect;
 mod control;
 #[cfg(feature = "net")]
 mod memo;
+#[cfg(any(feature = "dynamodb", feature = "opensearch"))]
+mod removal;
 #[cfg(feature = "net")]
 mod sample;
 #[cfg(feature = "scram")]
@@ -28,6 +30,8 @@ mod tls;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use lost::{lost, not_connected};
+#[cfg(any(feature = "dynamodb", feature = "opensearch"))]
+pub(crate) use removal::mark_removal;
 pub(crate) use stream::Stream;
 #[cfg(all(test, feature = "net"))]
 pub(crate) use tls::tests::{held_reader, shrink_buffers};

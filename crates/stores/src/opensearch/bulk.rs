@@ -170,7 +170,7 @@ impl SearchDialect {
     fn outcome(&self, kind: Option<OpKind>, outcome: &[u8]) -> Result<bool, OpError> {
         let status = json::member(outcome, "status").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         match status {
-            Some(200..=299) => self.check_copies(outcome).map(|()| true),
+            Some(200..=299) => self.check_stored(outcome).map(|()| true),
             Some(404) if kind == Some(OpKind::BulkDelete) && json::member(outcome, "error").is_none() => Ok(false),
             Some(409) if kind == Some(OpKind::BulkInsert) => Err(EXISTS),
             Some(status) => Err(fault(&Answer::of_parts(status, b"", outcome), true)),

@@ -56,7 +56,7 @@ pub(super) fn of(
         notes: vec![
             "A search sees only what a refresh has published, once a second by default. This is apart from durability.",
             "Documents of an index that is read in key order have the member `storebench_key`, which the driver adds \
-             and removes. Indexes that copies write into have not.",
+             and removes. Indexes that copies write into do not have it.",
             "Fields that a study indexes are mapped as keywords, others only if it says how; the rest is only stored. A \
              document whose indexed field is an object is refused, and so is one with an empty name at its top. Numbers \
              are found as they are written: 7 does not find 7.0.",

@@ -216,13 +216,16 @@ impl SearchDialect {
         if !answer.is_success() {
             return Err(fault(answer, true));
         }
+        self.check_stored(answer.body)?;
         json::push_revision(answer.body, &mut memory.revision).ok_or_else(|| senseless(answer, true))?;
-        self.check_copies(answer.body)?;
         Ok(Reply { revision: Some(&memory.revision), counter: memory.counter, ..Reply::written(1) })
     }
 
-    /// Whether as many copies of the document have a write as it requires: `_shards` names those that do.
-    pub(super) fn check_copies(&self, object: &[u8]) -> Result<(), OpError> {
+    /// Whether a write was stored, and by as many copies as it requires: `_shards` names those that have it.
+    pub(super) fn check_stored(&self, object: &[u8]) -> Result<(), OpError> {
+        if json::member(object, "result") == Some(b"\"noop\"") {
+            return Err(DROPPED);
+        }
         let Some(copies) = self.copies else { return Ok(()) };
         let have = json::member(object, "_shards").and_then(|shards| json::member(shards, "successful"));
         let have: u32 = have.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0);
@@ -249,7 +252,7 @@ impl SearchDialect {
             Some(OpKind::Insert) if answer.status == 409 => Err(EXISTS),
             Some(OpKind::Insert | OpKind::Upsert) => self.acknowledged(memory, &answer),
             Some(OpKind::Delete) if answer.is_success() => {
-                self.check_copies(answer.body)?;
+                self.check_stored(answer.body)?;
                 Ok(Reply::written(1))
             }
             Some(OpKind::Read) if answer.is_success() => {
@@ -286,6 +289,13 @@ impl SearchDialect {
 /// The error of a document whose text is not kept.
 pub(super) const NO_SOURCE: OpError =
     OpError::fixed(ErrorKind::Failed, "the index does not keep documents as they were written (`_source`)");
+
+/// The error of a document that the server accepted and did not store. The driver makes no updates that change nothing.
+const DROPPED: OpError = OpError::fixed(
+    ErrorKind::Refused,
+    "the server did not store it (noop): probably an ingest pipeline drops it; see index.default_pipeline and \
+     index.final_pipeline",
+);
 
 impl Collection {
     /// Refuses a key that names no single document.

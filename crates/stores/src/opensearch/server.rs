@@ -156,11 +156,11 @@ impl Server {
     }
 
     /// Each index that has this name, matches it, or is behind an alias or a data stream of this name, with its
-    /// aliases, and with mappings and settings unless `what` is `_alias`. `None` if there is none.
+    /// aliases, and with mappings and settings (see [`setting`]) unless `what` is `_alias`. `None` if there is none.
     pub(super) async fn indexes(&self, name: &str, what: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         // `*` is for Storebench's own patterns.
         let path = path(name, what).replace("%2A", "*");
-        let defaults = if what.is_empty() { "&include_defaults=true" } else { "" };
+        let defaults = if what.is_empty() { "&include_defaults=true&flat_settings=true" } else { "" };
         let path = format!("{}?expand_wildcards=all{defaults}", path.trim_end_matches('/'));
         let response = self.call(Method::GET, &path, None).await?;
         match (response.status, response.json()) {
@@ -170,12 +170,15 @@ impl Server {
         }
     }
 
-    /// The names of data streams. Empty if the server has none, or does not list them to this user.
+    /// The names of data streams. Empty if the server has none, or does not know any.
     pub(super) async fn data_streams(&self) -> Result<Vec<String>, StoreError> {
         let response = self.call(Method::GET, "/_data_stream", None).await?;
+        if !response.is_success() && !matches!(response.status, 400 | 404 | 405) {
+            return Err(self.unexpected("list data streams", &response));
+        }
         let told = response.json();
-        let streams = told["data_streams"].as_array().filter(|_| response.is_success());
-        Ok(streams.into_iter().flatten().filter_map(|stream| stream["name"].as_str().map(str::to_owned)).collect())
+        let streams = told["data_streams"].as_array().into_iter().flatten();
+        Ok(streams.filter_map(|stream| stream["name"].as_str().map(str::to_owned)).collect())
     }
 
     /// Creates an index with its mark. It may not be ready yet.
@@ -219,29 +222,40 @@ impl Server {
         self.done(Method::PUT, &path(index, "_mapping"), Some(mapping), &doing).await.map(drop)
     }
 
-    /// Whether an index has documents, or may have some.
+    /// Whether an index has documents.
     pub(super) async fn has_documents(&self, index: &str) -> Result<bool, StoreError> {
         let names = [index.to_owned()];
-        Ok(!self.refresh(&names).await? || self.count(&names, None).await? > 0)
+        self.refresh(&names).await?;
+        Ok(self.count(&names, json!({ "match_all": {} })).await? > 0)
     }
 
-    /// Makes searches see everything that was written. Returns false if this user may not ask for it.
-    pub(super) async fn refresh(&self, indexes: &[String]) -> Result<bool, StoreError> {
-        let response = self.call(Method::POST, &paths(indexes, "_refresh"), None).await?;
-        match response.status {
-            200..=299 => Ok(true),
-            403 => Ok(false),
-            _ => Err(self.unexpected("refresh its indexes", &response)),
+    /// Makes searches see everything that was written.
+    pub(super) async fn refresh(&self, indexes: &[String]) -> Result<(), StoreError> {
+        let doing = "refresh its indexes, without which the latest documents would be left out";
+        self.on_all_shards(&paths(indexes, "_refresh"), None, doing).await.map(drop)
+    }
+
+    /// The number of documents that a search finds with this query.
+    pub(super) async fn count(&self, indexes: &[String], query: Value) -> Result<u64, StoreError> {
+        let body = json!({ "query": query });
+        let told = self.on_all_shards(&paths(indexes, "_count"), Some(&body), "count documents").await?;
+        Ok(told["count"].as_u64().unwrap_or_default())
+    }
+
+    /// The number of documents that are in a shard by their `_routing`, after a refresh.
+    pub(super) async fn routed(&self, indexes: &[String]) -> Result<u64, StoreError> {
+        self.refresh(indexes).await?;
+        self.count(indexes, json!({ "exists": { "field": "_routing" } })).await
+    }
+
+    /// Makes a call that every shard must take part in.
+    async fn on_all_shards(&self, path: &str, body: Option<&Value>, doing: &str) -> Result<Value, StoreError> {
+        let told = self.done(Method::POST, path, body, doing).await?;
+        if told["_shards"]["failed"] == 0 {
+            return Ok(told);
         }
-    }
-
-    /// The number of documents that a search finds with this query, or of all.
-    pub(super) async fn count(&self, indexes: &[String], query: Option<Value>) -> Result<u64, StoreError> {
-        let body = query.map(|query| json!({ "query": query }));
-        let told = self.done(Method::POST, &paths(indexes, "_count"), body.as_ref(), "count documents").await?;
-        let complete = told["_shards"]["failed"] == 0;
-        let count = told["count"].as_u64().filter(|_| complete);
-        count.ok_or_else(|| StoreError::Failed(format!("{}: not every shard could count: {told}", self.host)))
+        let (host, shards) = (&self.host, &told["_shards"]);
+        Err(StoreError::Failed(format!("{host}: not every shard could {doing}: {shards}; repair them, then try again")))
     }
 
     /// The durability of the log and the number of replicas of an index.
@@ -250,10 +264,7 @@ impl Server {
         let path = path(index, &format!("_settings/{names}?flat_settings=true&include_defaults=true"));
         let told = self.done(Method::GET, &path, None, &format!("read the settings of `{index}`")).await?;
         let index = told.as_object().and_then(|all| all.values().next());
-        let of = |name: &str| {
-            let value = ["settings", "defaults"].into_iter().find_map(|part| index?[part][name].as_str());
-            value.unwrap_or_default().to_lowercase()
-        };
+        let of = |name| index.and_then(|index| setting(index, name)).unwrap_or_default().to_lowercase();
         let replicas = of("index.number_of_replicas").parse().unwrap_or(0);
         Ok((of("index.translog.durability") == "async", replicas))
     }
@@ -279,6 +290,11 @@ impl Server {
         let told = self.done(Method::GET, &paths(indexes, &format!("_stats/{what}")), None, "tell its figures").await?;
         Ok(told["_all"].clone())
     }
+}
+
+/// A setting of an index or its default, from what the server tells of it with flat names.
+pub(super) fn setting<'a>(index: &'a Value, name: &str) -> Option<&'a str> {
+    ["settings", "defaults"].into_iter().find_map(|part| index[part][name].as_str())
 }
 
 /// The mapping of these fields: each as one text that is compared as it is.

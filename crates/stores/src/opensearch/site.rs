@@ -117,18 +117,25 @@ impl Site for Indexes<'_> {
         Ok(SiteOutcome::Done)
     }
 
-    /// Marks the indexes as being removed first. A copy that takes one over meanwhile also replaces the mark that was
-    /// found, so only one of the two succeeds.
+    /// Marks each index as being removed first. A copy that takes it over meanwhile also replaces the mark that was found,
+    /// so only one of the two succeeds. `remove_index` takes no condition.
     async fn unmake(&mut self, removal: &Removal) -> Result<SiteOutcome, StoreError> {
-        let (mut marks, mut removals) = (Vec::new(), Vec::new());
         for going in &removal.going {
             let index = self.index_of(&going.name);
-            marks.extend(marking(&index, &going.mark, &going.removing().mark));
-            removals.push(json!({ "remove_index": { "index": index } }));
+            let now = async || {
+                let found = self.server.indexes(&index, "_alias").await?.unwrap_or_default();
+                Ok(found.get(&index).and_then(|told| mark_in(&index, &told["aliases"])))
+            };
+            let replace = async |mine: String| {
+                self.server.change(marking(&index, &going.mark, &mine).into(), "mark its indexes").await
+            };
+            let removes = json!({ "remove_index": { "index": index } });
+            if net::mark_removal(going, now, replace).await? == SiteOutcome::Changed
+                || self.server.change(vec![removes], "remove its indexes").await? == SiteOutcome::Changed
+            {
+                return Ok(SiteOutcome::Changed);
+            }
         }
-        match self.server.change(marks, "mark its indexes").await? {
-            SiteOutcome::Done => self.server.change(removals, "remove its indexes").await,
-            SiteOutcome::Changed => Ok(SiteOutcome::Changed),
-        }
+        Ok(SiteOutcome::Done)
     }
 }

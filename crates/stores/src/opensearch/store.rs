@@ -17,7 +17,7 @@ use super::json::KEY;
 use super::server::{Server, Welcome, documents_of, path, paths};
 use super::site::Indexes;
 use super::theirs::Behind;
-use super::walk::Shards;
+use super::walk::Shard;
 use super::{SCHEME, capabilities, settings_reported};
 use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled, untold_settings};
@@ -124,7 +124,6 @@ impl OpenSearchStore {
     async fn make_ready(&self, layout: &Layout, how: Prepare) -> Result<(), StoreError> {
         crate::existing::refuse_fields("OpenSearch", layout)?;
         let server = self.greeted(PATIENCE).await?;
-        let writes_theirs = how == Prepare::WriteExisting;
         if !how.makes_nothing() {
             if self.welcome.get().is_some_and(|known| !known.can_mark()) {
                 return Err(StoreError::NotSupported(format!(
@@ -143,8 +142,8 @@ impl OpenSearchStore {
                     "`{name}` holds JSON; bytes and counters require indexes that Storebench created"
                 )));
             }
-            let behind = server.behind(&name, writes_theirs).await?;
-            if writes_theirs {
+            let behind = server.behind(&name, how).await?;
+            if how == Prepare::WriteExisting {
                 let slow = server.log_of(&name).await?.0;
                 ready.theirs_async = Some(slow || ready.theirs_async == Some(true));
             }
@@ -380,39 +379,44 @@ impl Store for OpenSearchStore {
             let ready = self.ready()?;
             let names = [ready.get(collection)?.name.clone()];
             let server = self.server(PATIENCE);
-            server.refresh(&names).await?;
-            let documents = server.count(&names, None).await?;
-            let routed = server.count(&names, Some(json!({ "exists": { "field": "_routing" } }))).await?;
+            let routed = server.routed(&names).await?;
+            let documents = server.count(&names, json!({ "match_all": {} })).await?;
             let beside = if routed > 0 { vec![(routed, "values of _routing".into())] } else { Vec::new() };
             Ok(Account { documents: Some(documents), beside, ..Account::default() })
         })
     }
 
-    /// The numbers of shards.
+    /// Each shard of each index, as `INDEX/SHARD`.
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         let ready = self.ready()?;
         let indexes = ready.collections.iter().flat_map(|prepared| &prepared.behind.indexes);
-        let most = indexes.map(|(_, shards)| *shards).max().unwrap_or(1);
-        Ok((0..most).map(|shard| shard.to_string()).collect())
+        Ok(indexes.flat_map(|(index, shards)| (0..*shards).map(move |shard| format!("{index}/{shard}"))).collect())
     }
 
     fn rows<'a>(&'a self, rows: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async move {
-            let unknown = || StoreError::NotSupported("only shards of a collection can be streamed".into());
-            let Rows::Walk { collection, part } = rows else { return Err(unknown()) };
-            let shard: u32 = part.parse().map_err(|_| unknown())?;
+            let Rows::Walk { collection, part } = rows else {
+                return Err(StoreError::NotSupported("only shards of a collection can be streamed".into()));
+            };
             let ready = self.ready()?;
             let prepared = ready.get(collection)?;
+            let found = part.rsplit_once('/').and_then(|(index, shard)| Some((index, shard.parse().ok()?)));
+            let known = |(index, shard): &(&str, u32)| {
+                prepared.behind.indexes.iter().any(|(known, shards)| known == index && shard < shards)
+            };
+            let (index, number) = found.filter(known).ok_or_else(|| {
+                let name = &prepared.name;
+                StoreError::Failed(format!("`{part}` is not a shard of `{name}` any more; use --restart to start over"))
+            })?;
             let server = self.greeted(PATIENCE).await?;
-            server.refresh(std::slice::from_ref(&prepared.name)).await?;
-            let indexes = prepared.behind.indexes.iter().filter(|(_, shards)| shard < *shards);
-            Ok(Box::new(Shards {
+            server.refresh(&[index.to_owned()]).await?;
+            Ok(Box::new(Shard {
                 elastic: self.welcome.get().is_some_and(|known| known.elastic),
                 server,
                 body: prepared.layout.body,
                 keyed: prepared.keyed,
-                indexes: indexes.map(|(index, _)| index.clone()).rev().collect(),
-                shard,
+                index: Some(index.to_owned()),
+                number,
                 point: None,
                 lost: 0,
             }) as Box<dyn RowStream>)

@@ -49,7 +49,8 @@ impl SearchDialect {
         }
         if memory.found.documents() >= memory.left {
             return Err(refused(format!(
-                "the query finds {MOST_ROWS} documents or more, and OpenSearch shows no more; give it a `size`"
+                "the query found {MOST_ROWS} documents, the most that one search returns, and there may be more; narrow it \
+                 down, or give it a `size` if that many are enough"
             )));
         }
         if let Some(groups) = member(answer.body, "aggregations") {

@@ -1,11 +1,11 @@
 //! Indexes, aliases and data streams that others made: what can be read and written there.
 
 use serde_json::Value;
-use storebench_engine::store::StoreError;
+use storebench_engine::store::{Prepare, StoreError};
 
 use super::dialect::Field;
 use super::rows::LONGEST_TERM;
-use super::server::{Server, index_path, mark_in};
+use super::server::{Server, index_path, mark_in, setting};
 use crate::http::Method;
 
 /// What stands behind a name.
@@ -26,8 +26,8 @@ impl Server {
     /// Looks at what stands behind the name of an index, an alias or a data stream.
     ///
     /// # Errors
-    /// `NotSupported` if documents would be left out, changed, or (if `writes`) put in the wrong place.
-    pub(super) async fn behind(&self, name: &str, writes: bool) -> Result<Behind, StoreError> {
+    /// `NotSupported` if documents would be left out, changed, or (if they are written) put in the wrong place.
+    pub(super) async fn behind(&self, name: &str, how: Prepare) -> Result<Behind, StoreError> {
         let refused = |why: String| StoreError::NotSupported(format!("{}: `{name}` {why}", self.host));
         if name.contains(['*', ',']) || name.starts_with('_') {
             return Err(refused("is not the name of one index, alias or data stream; name one".into()));
@@ -35,7 +35,10 @@ impl Server {
         let Some(found) = self.indexes(name, "").await?.filter(|found| !found.is_empty()) else {
             return Err(refused("does not exist; name an index, an alias or a data stream, or load it first".into()));
         };
-        if let Some(why) = found.iter().find_map(|(index, told)| incomplete(name, index, told)) {
+        let why = |(index, told): (&String, &Value)| {
+            incomplete(name, index, told).or_else(|| rewritten(index, told).filter(|_| how != Prepare::ReadOnly))
+        };
+        if let Some(why) = found.iter().find_map(why) {
             return Err(refused(why));
         }
         // A server that has just started takes a moment, and so does a new index, which is yellow from the beginning.
@@ -50,7 +53,7 @@ impl Server {
             fields: found.values().next().map(|told| exact_fields(&told["mappings"]["properties"])).unwrap_or_default(),
             indexes: found.iter().map(|(index, told)| (index.clone(), shards(told))).collect(),
         };
-        if writes {
+        if how == Prepare::WriteExisting {
             let ours = found.iter().any(|(index, told)| mark_in(index, &told["aliases"]).is_some());
             let why = match () {
                 () if ours => "was made by Storebench, in its own format",
@@ -62,22 +65,41 @@ impl Server {
                 }
                 () if !one => "is an alias of several indexes: a key may be in another one than its write index",
                 () if !behind.by_key => "requires routing for each document",
+                () if behind.indexes.iter().any(|(_, shards)| *shards > 1)
+                    && self.routed(&[name.to_owned()]).await? > 0 =>
+                {
+                    "has documents with _routing: a write by key may go to another shard and make a second document"
+                }
                 () => return Ok(behind),
             };
-            return Err(refused(format!("{why}; Storebench does not write into it. Name one index")));
+            return Err(refused(format!(
+                "{why}; Storebench does not write into it. Use another index, by its own name"
+            )));
         }
         Ok(behind)
     }
 }
 
 fn shards(told: &Value) -> u32 {
-    told["settings"]["index"]["number_of_shards"].as_str().and_then(|number| number.parse().ok()).unwrap_or(1)
+    setting(told, "index.number_of_shards").and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// Why an index does not keep documents as they are sent.
+fn rewritten(index: &str, told: &Value) -> Option<String> {
+    ["index.default_pipeline", "index.final_pipeline"].into_iter().find_map(|name| {
+        let pipeline = setting(told, name).filter(|pipeline| *pipeline != "_none")?;
+        Some(format!(
+            "sends documents through the ingest pipeline `{pipeline}`, which may change or drop them (index `{index}`, \
+             {name}); set it to _none in the index, or in the template that the index is made by"
+        ))
+    })
 }
 
 /// Why an index does not give back all documents as they were written.
 fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
-    let (settings, source) = (&told["settings"]["index"], &told["mappings"]["_source"]);
-    if settings["verified_before_close"] == "true" {
+    let (settings, source) = (&told["settings"], &told["mappings"]["_source"]);
+    let on = |name| setting(told, name) == Some("true");
+    if on("index.verified_before_close") {
         return Some(format!("is closed (index `{index}`); open it first"));
     }
     let alias = &told["aliases"][name];
@@ -91,9 +113,9 @@ fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
     let stored = |mode: &Value| mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("stored"));
     let kept =
         |(part, value): (&String, &Value)| part == "enabled" && *value == true || part == "mode" && stored(value);
-    let (mode, kind) = (&settings["mapping"]["source"]["mode"], &settings["mode"]);
-    let hides = |settings: &Value| settings["index"]["mapping"]["exclude_source_vectors"] == "true";
-    let hides_vectors = hides(&told["settings"]) || hides(&told["defaults"]);
+    let (mode, kind) = (&settings["index.mapping.source.mode"], &settings["index.mode"]);
+    let search = setting(told, "index.search.default_pipeline").filter(|pipeline| *pipeline != "_none");
+    let hides_vectors = on("index.mapping.exclude_source_vectors");
     let vector = |kind: &str| told["mappings"].to_string().contains(&format!("\"type\":\"{kind}\""));
     let why = match () {
         () if !source.as_object().into_iter().flatten().all(kept) => format!("_source: {source}"),
@@ -102,7 +124,13 @@ fn incomplete(name: &str, index: &str, told: &Value) -> Option<String> {
         () if (kind == "logsdb" || kind == "time_series") && !stored(mode) && !stored(&source["mode"]) => {
             format!("index.mode: {kind}")
         }
-        () if settings["derived_source"]["enabled"] == "true" => "index.derived_source.enabled".into(),
+        () if on("index.derived_source.enabled") => "index.derived_source.enabled".into(),
+        () if on("index.knn.derived_source.enabled") && vector("knn_vector") => {
+            "index.knn.derived_source.enabled; reindex it into an index where that is false".into()
+        }
+        () if search.is_some() => {
+            format!("index.search.default_pipeline: {}; set it to _none", search.unwrap_or_default())
+        }
         () if hides_vectors && ["dense_vector", "sparse_vector", "rank_vectors"].into_iter().any(vector) => {
             "index.mapping.exclude_source_vectors; set it to false".into()
         }
@@ -134,33 +162,40 @@ mod tests {
     #[test]
     fn what_leaves_documents_out_is_named() {
         let why = |told: Value| incomplete("logs", "logs-1", &told);
-        let open = json!({ "aliases": { "logs": {} }, "mappings": {}, "settings": { "index": {} } });
+        let open = json!({ "aliases": { "logs": {} }, "mappings": {}, "settings": {} });
         assert_eq!(why(open), None);
         let vectors = json!({ "properties": { "v": { "properties": { "w": { "type": "dense_vector" } } } } });
-        let vectors = |part: &str, hides: &str| {
-            let index = json!({ "mapping": { "exclude_source_vectors": hides } });
-            json!({ part: { "index": index }, "mappings": vectors })
+        let vectors = |part: &str, hides: &str| json!({ part: { "index.mapping.exclude_source_vectors": hides }, "mappings": vectors });
+        let knn = |settings: Value| {
+            let field = json!({ "type": "knn_vector", "dimension": 2 });
+            let defaults = json!({ "index.knn.derived_source.enabled": "true" });
+            json!({ "settings": settings, "defaults": defaults, "mappings": { "properties": { "v": field } } })
         };
         for told in [
             json!({ "mappings": { "_source": { "enabled": true } } }),
             json!({ "mappings": { "properties": { "dense_vector": { "type": "keyword" } } } }),
             vectors("settings", "false"),
             json!({ "mappings": vectors("", "")["mappings"] }),
-            json!({ "settings": { "index": { "mode": "logsdb", "mapping": { "source": { "mode": "STORED" } } } } }),
-            json!({ "settings": { "index": { "mode": "logsdb" } }, "mappings": { "_source": { "mode": "stored" } } }),
-            json!({ "settings": { "index": { "mode": "lookup", "derived_source": { "enabled": "false" } } } }),
+            json!({ "settings": { "index.mode": "logsdb", "index.mapping.source.mode": "STORED" } }),
+            json!({ "settings": { "index.mode": "logsdb" }, "mappings": { "_source": { "mode": "stored" } } }),
+            json!({ "settings": { "index.mode": "lookup", "index.derived_source.enabled": "false" } }),
+            json!({ "defaults": { "index.search.default_pipeline": "_none" } }),
+            json!({ "defaults": { "index.knn.derived_source.enabled": "true" } }),
+            knn(json!({ "index.knn.derived_source.enabled": "false" })),
         ] {
             assert_eq!(why(told.clone()), None, "{told}");
         }
         for (told, said) in [
-            (json!({ "settings": { "index": { "verified_before_close": "true" } } }), "is closed"),
+            (json!({ "settings": { "index.verified_before_close": "true" } }), "is closed"),
             (json!({ "aliases": { "logs": { "filter": { "term": {} } } } }), "filter"),
             (json!({ "mappings": { "_source": { "enabled": false } } }), "_source"),
             (json!({ "mappings": { "_source": { "excludes": ["a"] } } }), "excludes"),
             (json!({ "mappings": { "_source": { "mode": "synthetic" } } }), "synthetic"),
-            (json!({ "settings": { "index": { "mapping": { "source": { "mode": "synthetic" } } } } }), "source.mode"),
-            (json!({ "settings": { "index": { "mode": "time_series" } } }), "index.mode"),
-            (json!({ "settings": { "index": { "derived_source": { "enabled": "true" } } } }), "derived_source"),
+            (json!({ "settings": { "index.mapping.source.mode": "synthetic" } }), "source.mode"),
+            (json!({ "settings": { "index.mode": "time_series" } }), "index.mode"),
+            (json!({ "settings": { "index.derived_source.enabled": "true" } }), "index.derived_source"),
+            (knn(json!({ "index.knn": "true" })), "index.knn.derived_source"),
+            (json!({ "settings": { "index.search.default_pipeline": "mine" } }), "index.search.default_pipeline: mine"),
             (vectors("settings", "true"), "exclude_source_vectors"),
             (vectors("defaults", "true"), "exclude_source_vectors"),
         ] {

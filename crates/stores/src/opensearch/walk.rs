@@ -1,7 +1,9 @@
-//! Streams all documents of an index, shard by shard, from a point in time.
+//! Streams all documents of one shard of an index, from a point in time.
 //!
 //! Within one shard of a point in time, documents have a fixed order (`_doc`), so each page continues after the one
 //! before. Over several shards this would leave documents out. A point in time that the server has lost begins again.
+//! Two indexes of an alias may hold the same key. A reader that sees a key again takes it for the same document, so each
+//! walk is of one index.
 
 use serde_json::{Value, json};
 use storebench_engine::store::{BadRow, LocalFuture, RowPage, RowStream, StoreError};
@@ -22,15 +24,15 @@ const KEPT: &str = "10m";
 /// A point in time that is lost this often is given up.
 const MOST_LOST: u32 = 5;
 
-/// A walk over one shard of each of these indexes.
-pub(super) struct Shards {
+/// A walk over one shard.
+pub(super) struct Shard {
     pub(super) server: Server,
     pub(super) elastic: bool,
     pub(super) body: Body,
     pub(super) keyed: bool,
-    /// The indexes that were not read yet, the next one last.
-    pub(super) indexes: Vec<String>,
-    pub(super) shard: u32,
+    /// Its index, until all was read.
+    pub(super) index: Option<String>,
+    pub(super) number: u32,
     pub(super) point: Option<Point>,
     pub(super) lost: u32,
 }
@@ -43,14 +45,16 @@ pub(super) struct Point {
     size: usize,
 }
 
-impl Shards {
+impl Shard {
     async fn begin(&self, index: &str) -> Result<Point, StoreError> {
         let what = if self.elastic { "_pit" } else { "_search/point_in_time" };
-        let path = path(index, &format!("{what}?keep_alive={KEPT}&preference=_shards%3A{}", self.shard));
+        let path = path(index, &format!("{what}?keep_alive={KEPT}&preference=_shards%3A{}", self.number));
         let told = self.server.done(Method::POST, &path, None, &format!("begin to read `{index}`")).await?;
         if told["_shards"]["failed"].as_u64().is_some_and(|failed| failed > 0) {
-            let shard = self.shard;
-            return Err(StoreError::Failed(format!("{}: cannot read shard {shard} of `{index}`", self.server.host)));
+            let (host, number) = (&self.server.host, self.number);
+            return Err(StoreError::Failed(format!(
+                "{host}: cannot read shard {number} of `{index}`; repair it first"
+            )));
         }
         let id = told[if self.elastic { "id" } else { "pit_id" }].clone();
         Ok(Point { id, last: None, size: FIRST })
@@ -67,7 +71,7 @@ impl Shards {
 
     async fn page(&mut self, page: &mut RowPage) -> Result<bool, StoreError> {
         page.clear();
-        let Some(index) = self.indexes.last().cloned() else { return Ok(false) };
+        let Some(index) = self.index.clone() else { return Ok(false) };
         if self.point.is_none() {
             self.point = Some(self.begin(&index).await?);
         }
@@ -98,7 +102,7 @@ impl Shards {
             StoreError::Failed(format!("{}: unexpected answer: {}", self.server.host, response.answer().shown()))
         })?;
         if rows < point.size {
-            self.indexes.pop();
+            self.index = None;
             if let Some(point) = self.point.take() {
                 self.end(point).await;
             }
@@ -137,7 +141,7 @@ fn take_rows(response: &Response, point: &mut Point, kind: Body, keyed: bool, pa
     Some(rows)
 }
 
-impl RowStream for Shards {
+impl RowStream for Shard {
     fn next<'a>(&'a mut self, page: &'a mut RowPage) -> LocalFuture<'a, Result<bool, StoreError>> {
         Box::pin(self.page(page))
     }

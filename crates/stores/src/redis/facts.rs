@@ -52,7 +52,7 @@ impl Facts {
         let replication = connection.info("replication").await?;
         let Some(version) = server.get("redis_version") else {
             return Err(StoreError::Unreachable(format!(
-                "{host} speaks Redis's protocol but reports no redis_version; expected Redis, Valkey or KeyDB"
+                "{host} speaks Redis's protocol but reports no redis_version; expected Redis or Valkey"
             )));
         };
         let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! `redis:` and `rediss:` (TLS): Redis 6 and later, Valkey and KeyDB; as a single server, with replicas, or as
+//! `redis:` and `rediss:` (TLS): Redis 6 and later, and Valkey; as a single server, with replicas, or as
 //! a cluster. A document is a string under `PREFIX:COLLECTION:KEY`.
 //!
 //! | operation | command |
@@ -86,7 +86,7 @@ pub(crate) use session::RedisSession;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "redis",
-    what: "Redis, Valkey or KeyDB: strings by key, in memory, pipelined",
+    what: "Redis or Valkey: strings by key, in memory, pipelined",
     example: "redis://127.0.0.1:6379/0",
     options: with_net_options![
         OptionHelp { name: "prefix", meaning: "prefix of all keys, followed by `:` (default storebench)" },

@@ -1,4 +1,4 @@
-//! Tests of the `couchbase` driver with a fake cluster, because no package registry has Couchbase Server.
+//! Tests of the `couchbase` driver with a fake cluster, because Couchbase Server was not available.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;

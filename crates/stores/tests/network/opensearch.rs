@@ -28,23 +28,31 @@ fn ask(port: u16, method: &str, path: &str, body: &Value) -> Value {
     serde_json::from_str(&raw(port, method, path, &body)).unwrap()
 }
 
-/// All documents of the prepared collection, by a walk over its shards.
-fn walked(store: &dyn AnyStore) -> BTreeMap<String, String> {
+/// All documents of a part. Each key must come once.
+fn walk(store: &dyn AnyStore, part: &str) -> Result<BTreeMap<String, String>, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut all = BTreeMap::new();
-    for part in store.parts().unwrap() {
-        runtime.block_on(async {
-            let mut rows = store.rows(Rows::Walk { collection: DOCUMENTS, part: &part }).await.unwrap();
-            let mut page = RowPage::default();
-            while rows.next(&mut page).await.unwrap() {
-                assert!(page.bad.is_empty(), "{:?}", page.bad);
-                for (key, body) in page.rows.as_batch().iter() {
-                    let before = all.insert(key.to_owned(), String::from_utf8(body.to_vec()).unwrap());
-                    assert_eq!(before, None, "{key} came twice");
-                }
+    runtime.block_on(async {
+        let mut rows = store.rows(Rows::Walk { collection: DOCUMENTS, part }).await?;
+        let mut page = RowPage::default();
+        while rows.next(&mut page).await? {
+            assert!(page.bad.is_empty(), "{:?}", page.bad);
+            for (key, body) in page.rows.as_batch().iter() {
+                let before = all.insert(key.to_owned(), String::from_utf8(body.to_vec()).unwrap());
+                assert_eq!(before, None, "{key} came twice");
             }
-        });
-    }
+        }
+        Ok(all)
+    })
+}
+
+/// All documents of the prepared collection, which has each key once.
+fn walked(store: &dyn AnyStore) -> BTreeMap<String, String> {
+    let parts = store.parts().unwrap();
+    let all: Vec<_> = parts.iter().flat_map(|part| walk(store, part).unwrap()).collect();
+    let count = all.len();
+    let all = BTreeMap::from_iter(all);
+    assert_eq!(all.len(), count, "two parts hold the same key");
     all
 }
 
@@ -243,7 +251,7 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     store.remove().unwrap();
     assert_eq!(store.collections().unwrap(), ["shop", "storebench-books"]);
     store.prepare(&existing("shop"), Prepare::ReadOnly).unwrap();
-    assert_eq!(store.parts().unwrap(), ["0", "1", "2"]);
+    assert_eq!(store.parts().unwrap(), ["shop/0", "shop/1", "shop/2"]);
     assert_eq!(walked(&*store), expected);
     let account = store.account(DOCUMENTS).unwrap();
     assert_eq!((account.documents, account.beside[0].0), (Some(500), 1));
@@ -304,12 +312,24 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
         ("read", Prepare::WriteExisting, "without a write index"),
         ("logs", Prepare::WriteExisting, "data stream"),
         (".ds-logs-000001", Prepare::WriteExisting, "data stream"),
+        ("one", Prepare::WriteExisting, "has documents with _routing"),
     ] {
         let error = store.prepare(&existing(name), how).unwrap_err();
         assert!(matches!(error, StoreError::NotSupported(_)) && error.to_string().contains(said), "{name}: {error}");
     }
+    // Two indexes of an alias hold the same keys. A reader drops a key that it sees again in one part.
+    for n in 20..40 {
+        put(&format!("/storebench-books/_doc/users%2F{n:04}"), json!({ "n": n }));
+    }
     store.prepare(&existing("both"), Prepare::ReadOnly).unwrap();
-    assert_eq!(walked(&*store).len(), 501);
+    let parts = store.parts().unwrap();
+    assert_eq!(parts, ["shop/0", "shop/1", "shop/2", "storebench-books/0"]);
+    let counts: Vec<_> = parts.iter().map(|part| walk(&*store, part).unwrap().len()).collect();
+    assert_eq!((counts[..3].iter().sum::<usize>(), counts[3]), (500, 21));
+    for part in ["shop/3", "shut/0", "0"] {
+        let error = walk(&*store, part).unwrap_err();
+        assert!(error.to_string().contains("--restart"), "{part}: {error}");
+    }
     assert!(store.capabilities().supports(OpKind::Read).is_none());
     store.prepare(&existing("logs"), Prepare::ReadOnly).unwrap();
     assert_eq!(walked(&*store).len(), 1);
@@ -317,6 +337,18 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     store.prepare(&existing("read"), Prepare::ReadOnly).unwrap();
     assert_eq!(walked(&*store).len(), 500);
     assert!(Ask::new(&*store, 1).read("users/0001").is_some());
+    raw(port, "DELETE", "/shop/_doc/routed?routing=elsewhere", "");
+    for (setting, how) in [
+        ("index.search.default_pipeline", Prepare::ReadOnly),
+        ("index.default_pipeline", Prepare::WriteExisting),
+        ("index.final_pipeline", Prepare::WriteExisting),
+    ] {
+        put("/shop/_settings", json!({ setting: "mine" }));
+        let error = store.prepare(&existing("one"), how).unwrap_err().to_string();
+        assert!(error.contains("mine") && error.contains(setting) && error.contains("set it to _none"), "{error}");
+        assert_eq!(store.prepare(&existing("one"), Prepare::ReadOnly).is_ok(), how != Prepare::ReadOnly);
+        put("/shop/_settings", json!({ setting: "_none" }));
+    }
     // Into an index of theirs, through an alias: nothing is added to documents, and the log stays as it is.
     store.prepare(&existing("one"), Prepare::WriteExisting).unwrap();
     assert!(Ask::open(&*store, &options(Durability::MEMORY, 1)).is_err());

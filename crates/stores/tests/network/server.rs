@@ -116,8 +116,7 @@ impl Server {
         assert_eq!(url, self.url);
     }
 
-    /// The commands that start, stop, kill and pause it, as a table `[servers.NAME]` of a study. On a busy machine, a
-    /// server in Java takes minutes to start.
+    /// The commands that start, stop, kill and pause it, as a table `[servers.NAME]` of a study.
     #[allow(dead_code, reason = "each test binary uses only a part")]
     pub(crate) fn commands(&self) -> String {
         self.commands_of("", self.port)
@@ -136,9 +135,11 @@ impl Server {
         };
         let more: String = self.arguments.iter().map(|argument| format!(" '{argument}'")).collect();
         let (start, stop, pause) = (at("start"), at("stop"), at("pause"));
+        // On a busy machine, a server in Java takes minutes to start.
+        let patience = if matches!(self.name, "opensearch" | "cassandra") { "ready_within = \"7m\"\n" } else { "" };
         format!(
             "start = \"{start} --port {}{more}\"\nstop = \"{stop}{only}\"\nkill = \"{stop} --kill{only}\"\npause = \
-             \"{pause}{only}\"\nresume = \"{pause} --resume{only}\"\nport = {port}\nready_within = \"7m\"\n",
+             \"{pause}{only}\"\nresume = \"{pause} --resume{only}\"\nport = {port}\n{patience}",
             self.port
         )
     }

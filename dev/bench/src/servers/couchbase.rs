@@ -1,7 +1,7 @@
 //! Couchbase: the driver's own connections compared with the official client.
 //!
-//! The server is the fake of the tests in this program: no package registry has a real one, and the client's processor time
-//! does not depend on it.
+//! The server is the fake of the tests in this program: a real one was not available, and the client's processor time does
+//! not depend on it.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! MongoDB: the driver compared with the official `mongodb` crate.
 //!
-//! The server is a fake in this program that stores nothing and answers from memory. No package registry has a real
-//! one, and the client's processor time does not depend on it.
+//! The server is a fake in this program that stores nothing and answers from memory. A real one was not available, and the
+//! client's processor time does not depend on it.
 
 use std::pin::Pin;
 use std::sync::Arc;

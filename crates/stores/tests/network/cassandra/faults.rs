@@ -28,7 +28,7 @@ fn what_a_batch_commit_log_acknowledged_survives_a_kill() {
     only_a_trusted_certificate_will_do(&server, Path::new(&ca));
     let url = |password: &str| format!("cassandras://{password}127.0.0.1:{}?tls_ca={ca}", server.port);
     let password = "storebench:right%20one@";
-    for (wrong, part) in [("storebench:wr%20ng@", "refused the login"), ("", "wants a login")] {
+    for (wrong, part) in [("storebench:wr%20ng@", "refused the login"), ("", "requires a login")] {
         let error = storebench_stores::open(&url(wrong)).unwrap().inspect().unwrap_err();
         let text = error.to_string();
         assert!(matches!(error, StoreError::Unreachable(_)) && text.contains(part), "{text}");

@@ -90,7 +90,7 @@ pub(super) fn what_cql_cannot_do_is_refused(server: &Server) {
         ("select key from {collection} order by key", "ORDER BY"),
         ("select key from {collection}, {collection} where key = $v", "','"),
         ("insert into {collection} (key) values ($v)", "begins with SELECT; found `insert`"),
-        ("select key from {collection}; select 1", "select"),
+        ("select key from {collection}; select 1", "expecting EOF"),
         ("select key from {collection} where key = $v or key = $v", "'or'"),
         ("select key from {collection} where key = $v group by body", "Group by"),
         ("select key from system.local where host_id = $v allow filtering", "from_json($…)"),

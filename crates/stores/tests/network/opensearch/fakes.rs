@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use storebench_engine::store::{
     Acknowledged, BatchBuf, BulkWrite, Durability, ErrorKind, Op, Persisted, Prepare, StoreError,
 };
 
-use super::{open, walked};
+use super::{DOCUMENTS, open, walk, walked};
 use crate::http_help::{Ask, Say, existing, fake, layout, options};
 
 fn answer(status: u16, body: &Value) -> Say {
@@ -20,7 +21,7 @@ fn usual(greeting: &Value, line: &str) -> Option<Say> {
     let index = json!({ "storebench-users": {
         "aliases": {},
         "mappings": { "properties": { "storebench_key": { "type": "keyword" }, "user": { "type": "keyword" } } },
-        "settings": { "index": { "number_of_shards": "1" } },
+        "settings": { "index.number_of_shards": "1" },
     } });
     let settings = json!({ "storebench-users": { "settings": { "index.number_of_replicas": "1" } } });
     Some(match line {
@@ -239,17 +240,18 @@ fn a_block_is_told_with_its_remedy() {
 #[test]
 fn documents_that_elasticsearch_makes_from_fields_are_not_copied() {
     for (defaults, index, said) in [
-        (json!({ "mapping": { "exclude_source_vectors": "true" } }), json!({}), Some("exclude_source_vectors")),
-        (json!({}), json!({ "mapping": { "exclude_source_vectors": "false" } }), None),
+        (json!({ "index.mapping.exclude_source_vectors": "true" }), json!({}), Some("exclude_source_vectors")),
+        (json!({}), json!({ "index.mapping.exclude_source_vectors": "false" }), None),
         (json!({}), json!({}), None),
-        (json!({}), json!({ "mode": "logsdb" }), Some("index.mode")),
+        (json!({}), json!({ "index.mode": "logsdb" }), Some("index.mode")),
     ] {
         let told = json!({ "theirs": {
             "mappings": { "properties": { "v": { "type": "dense_vector" } } },
-            "settings": { "index": index },
-            "defaults": { "index": defaults },
+            "settings": index,
+            "defaults": defaults,
         } });
-        let port = fake(move |line, _| match line == "GET /theirs?expand_wildcards=all&include_defaults=true" {
+        let asked = "GET /theirs?expand_wildcards=all&include_defaults=true&flat_settings=true";
+        let port = fake(move |line, _| match line == asked {
             true => answer(200, &told),
             false => usual(&elasticsearch("9.2.0"), line).unwrap_or_else(|| answer(404, &json!({}))),
         });
@@ -287,6 +289,9 @@ fn a_write_that_too_few_copies_have_is_of_unknown_outcome() {
     let port = fake(|line, _| {
         usual(&opensearch("2.19.0"), line).unwrap_or_else(|| {
             assert!(line.contains("wait_for_active_shards=2"), "{line}");
+            if line.contains("/dropped") {
+                return answer(200, &json!({ "_version": -3, "result": "noop", "_shards": { "successful": 0 } }));
+            }
             let have = if line.contains("/few") { 1 } else { 2 };
             let shards = json!({ "total": 2, "successful": have, "failed": 0 });
             answer(201, &json!({ "_seq_no": 1, "_primary_term": 1, "result": "created", "_shards": shards }))
@@ -302,6 +307,69 @@ fn a_write_that_too_few_copies_have_is_of_unknown_outcome() {
     session.upsert("many", "{}");
     let error = session.run(Op::Upsert { key: "few", body: b"{}" }).unwrap_err();
     assert!(error.kind == ErrorKind::OutcomeUnknown && error.message.contains("1 of 2"), "{error}");
+    let error = session.run(Op::Upsert { key: "dropped", body: b"{}" }).unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("ingest pipeline"), "{error}");
+}
+
+/// Without a refresh, a copy would leave out the latest documents without a word.
+#[test]
+fn what_cannot_be_refreshed_is_not_read() {
+    for (status, body, said) in [
+        (
+            403,
+            json!({ "error": error("security_exception", "no permissions for [indices:admin/refresh]") }),
+            "refresh]",
+        ),
+        (200, json!({ "_shards": { "total": 2, "successful": 1, "failed": 1 } }), "not every shard"),
+    ] {
+        let port = fake(move |line, _| match line.ends_with("/_refresh") {
+            true => answer(status, &body),
+            false => usual(&opensearch("2.19.0"), line).unwrap_or_else(|| {
+                answer(200, &json!({ "_shards": { "failed": 0 }, "count": 1, "pit_id": "p", "hits": { "hits": [] } }))
+            }),
+        });
+        let store = open(&format!("opensearch://127.0.0.1:{port}"));
+        store.prepare(&existing("storebench-users"), Prepare::ReadOnly).unwrap();
+        let errors = [
+            walk(&*store, "storebench-users/0").unwrap_err(),
+            store.account(DOCUMENTS).unwrap_err(),
+            store.sample_keys(DOCUMENTS, 9, 1).unwrap_err(),
+            store.settle(Duration::from_secs(60)).unwrap_err(),
+        ];
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.contains(said) && error.contains("the latest documents would be left out"), "{error}");
+            assert_eq!(error.contains("use a user with this permission"), status == 403, "{error}");
+        }
+    }
+}
+
+/// An index is deleted without any condition, so a deletion of two removals could meet what was made again in between.
+#[test]
+fn a_removal_is_left_to_whoever_began_it() {
+    let looks = AtomicUsize::new(0);
+    let port = fake(move |line, body| {
+        assert!(line.starts_with("GET /"), "{line} {body}");
+        let aliases = json!({ "storebench-users.documents": {}, "storebench-users.mark.json!removing~1": {} });
+        match line.contains("/_alias") && looks.fetch_add(1, Ordering::SeqCst) < 4 {
+            true => answer(200, &json!({ "storebench-users": { "aliases": aliases } })),
+            false => usual(&opensearch("2.19.0"), line).unwrap_or_else(|| answer(404, &json!({}))),
+        }
+    });
+    open(&format!("opensearch://127.0.0.1:{port}")).remove().unwrap();
+}
+
+/// A server without data streams says so. Other answers do not mean that there are none.
+#[test]
+fn data_streams_that_cannot_be_listed_are_an_error() {
+    for (status, fails) in [(400, false), (404, false), (405, false), (403, true), (500, true)] {
+        let port = fake(move |line, _| match line.starts_with("GET /_data_stream") {
+            true => answer(status, &json!({ "error": error("some_exception", "no") })),
+            false => usual(&opensearch("2.19.0"), line).unwrap_or_else(|| answer(404, &json!({}))),
+        });
+        let found = open(&format!("opensearch://127.0.0.1:{port}")).collections();
+        let why = found.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert!(found.is_err() == fails && why.contains("list data streams") == fails, "{status}: {found:?}");
+    }
 }
 
 #[test]
@@ -323,6 +391,7 @@ fn errors_of_a_bulk_are_those_of_its_documents() {
             "away" => of(503, "unavailable_shards_exception"),
             "broken" => of(500, "illegal_state_exception"),
             "odd" => json!({ "index": {} }),
+            "dropped" => json!({ "index": { "status": 200, "result": "noop" } }),
             _ => json!({ "index": { "status": 201 } }),
         };
         let items: Vec<Value> = body.lines().step_by(2).map(item).collect();
@@ -332,7 +401,7 @@ fn errors_of_a_bulk_are_those_of_its_documents() {
     store.prepare(&layout("users"), Prepare::Fresh).unwrap();
     let mut session = Ask::new(&*store, 1);
     let mut items = BatchBuf::new();
-    let keys = ["a", "busy", "b", "blocked", "away", "c", "broken", "odd", "d", "large"];
+    let keys = ["a", "busy", "b", "blocked", "away", "c", "broken", "odd", "dropped", "d", "large"];
     for key in keys {
         items.push(key, format!(r#"{{"t":"{}"}}"#, "x".repeat(if key == "large" { 2_000 } else { 100 })).as_bytes());
     }
@@ -346,6 +415,7 @@ fn errors_of_a_bulk_are_those_of_its_documents() {
         ("blocked", ErrorKind::Refused),
         ("broken", ErrorKind::OutcomeUnknown),
         ("busy", ErrorKind::Temporary),
+        ("dropped", ErrorKind::Refused),
         ("large", ErrorKind::Refused),
         ("odd", ErrorKind::OutcomeUnknown),
     ];
