@@ -60,6 +60,8 @@ fn an_undecided_gate_says_how_many_rounds_would_decide_it() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// The outcome follows from the interval that is shown beside it.
     #[test]
     fn the_outcome_of_a_gate_is_where_its_interval_is(
