@@ -42,15 +42,33 @@ pub enum SameKeys {
 }
 
 impl SameKeys {
-    /// The text that stands for a key: the same for all keys that are one.
+    /// The text that stands for a key: the same for all keys that are one, and itself one of these, so that a store finds
+    /// the document by it.
     pub fn fold(self, key: &str) -> Cow<'_, str> {
         match self {
             Self::Exact => Cow::Borrowed(key),
             Self::AnyCase => Cow::Owned(key.to_lowercase()),
             Self::AnyAsciiCase => Cow::Owned(key.to_ascii_lowercase()),
             Self::Padded => Cow::Borrowed(key.trim_end_matches(' ')),
-            Self::Integer => key.trim().parse::<i64>().map_or(Cow::Borrowed(key), |number| number.to_string().into()),
-            Self::Uuid => key.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_ascii_lowercase().into(),
+            Self::Integer => {
+                let (sign, digits) = match key.trim().strip_prefix('-') {
+                    Some(digits) => ("-", digits),
+                    None => ("", key.trim().trim_start_matches('+')),
+                };
+                match digits.trim_start_matches('0') {
+                    _ if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) => Cow::Borrowed(key),
+                    "" => Cow::Borrowed("0"),
+                    significant => Cow::Owned(format!("{sign}{significant}")),
+                }
+            }
+            Self::Uuid => {
+                let digits: String = key.chars().filter(char::is_ascii_hexdigit).collect();
+                if digits.len() != 32 {
+                    return Cow::Borrowed(key);
+                }
+                let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+                parts.join("-").to_ascii_lowercase().into()
+            }
             Self::Number => same::number(key).map_or(Cow::Borrowed(key), Cow::Owned),
             Self::Moment => same::moment(key).map_or(Cow::Borrowed(key), Cow::Owned),
         }
@@ -69,6 +87,8 @@ mod tests {
             (SameKeys::AnyAsciiCase, ["KÖ1", "kÖ1"], "kö1"),
             (SameKeys::Padded, ["a", "a  "], " a"),
             (SameKeys::Integer, ["1", " +01"], "11"),
+            (SameKeys::Integer, ["-0", "000"], "-1"),
+            (SameKeys::Integer, ["18446744073709551616", "018446744073709551616"], "1844674407370955161"),
             (SameKeys::Number, ["1", "1.0"], "1.1"),
             (SameKeys::Moment, ["2024-01-01T12:00:00Z", "2024-01-01 13:00:00+01"], "2024-01-01T12:00:01Z"),
             (

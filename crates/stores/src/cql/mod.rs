@@ -368,14 +368,16 @@ const NOTES: &[&str] = &[
     "Insert, replace, delete, cas, and what reads before it writes are lightweight transactions. They are linearizable \
      among themselves, but not with upserts on the same keys: use writes=lwt if a study has both.",
     "Of two plain writes the one with the later timestamp stays. The node that coordinates a write gives it its \
-     timestamp, so the order of writes depends on how well the nodes' clocks agree.",
+     timestamp, so the order of writes depends on how well the nodes' clocks agree. What others wrote or deleted with a \
+     timestamp in the future hides what is written over it: copies find that with --verify.",
     "Keys have 1 to 65,535 bytes. A request has at most the server's native_transport_max_frame_size or half of \
      commitlog_segment_size, 12 to 16 MB as shipped.",
     "An index is on a column that the driver fills with the field's value. A document that lacks the field writes a \
      tombstone into it, unless it is inserted.",
     "Of somebody else's table, a document is the named column, or the whole row as JSON, each column as toJson() gives \
      it: blobs as 0x…, times, UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
-     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. Rows can only \
+     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. A row with NaN or an \
+     infinite number is an error, but not within tuples and user-defined types, where it is null. Rows can only \
      be read.",
     "A key of several columns is a JSON array of them.",
     "A table has at most 48 letters, digits and `_` in its name. A collection with another name, such as users-books, is a \

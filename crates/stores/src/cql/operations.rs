@@ -12,7 +12,7 @@ use storebench_engine::store::{Batch, Collected, ErrorKind, Op, OpError, OpKind,
 use super::errors::{Writes, is_disconnected, op_error};
 use super::session::{Shared, Target};
 use super::study_queries::Prepared;
-use super::table::term;
+use super::table::{NULL, term};
 use super::values::{Bound, Raw};
 use crate::document::{self, CHANGED, EXISTS, Effect, collection_of};
 use crate::refusals::{check_fits, refused};
@@ -95,7 +95,7 @@ impl Shared {
             Op::Read { key } => {
                 let found = self.rows(statement, &table.key(key)?).await?;
                 let row = first(&found)?.ok_or(OpError::not_found())?;
-                let body = table.document_of(&row).ok_or(NULL)?;
+                let body = table.document_of(&row)?;
                 let reply = OwnedReply::documents(1);
                 Ok(match contents {
                     true if table.is_rows() => reply.body(body.into_owned()),
@@ -191,7 +191,7 @@ impl Shared {
         for row in rows_of(&found)? {
             let row = row?;
             let (key, body, _) = target.table.read_row(&row).ok_or(GARBLED)?;
-            page.add(&key, &body.ok_or(NULL)?);
+            page.add(&key, &body?);
         }
         Ok(page.into_reply())
     }
@@ -254,7 +254,6 @@ fn whole_seconds(expiry: Duration) -> i32 {
 pub(super) const GARBLED: OpError = OpError::fixed(ErrorKind::Failed, "the server's answer is invalid");
 const RESERVED: OpError =
     OpError::fixed(ErrorKind::Refused, "the stored document equals a value that the driver reserves");
-const NULL: OpError = OpError::fixed(ErrorKind::Failed, "the document is null");
 
 type Cells<'f> = Vec<Raw<'f>>;
 

@@ -79,13 +79,17 @@ impl Range {
         for row in rows_of(&rows).map_err(|_| garbled())? {
             let row = row.map_err(|_| garbled())?;
             let Some((key, body, left_s)) = self.table.read_row(&row) else {
-                page.bad
-                    .push(BadRow::of(b"", "a column of its key is null: its partition has only static columns".into()));
+                let why = "a column of its key is null, because its partition has only static columns, or is NaN or \
+                           infinite";
+                page.bad.push(BadRow::of(b"", why.into()));
                 continue;
             };
-            let Some(body) = body else {
-                page.bad.push(BadRow::of(key.as_bytes(), "its document is null".into()));
-                continue;
+            let body = match body {
+                Ok(body) => body,
+                Err(error) => {
+                    page.bad.push(BadRow::of(key.as_bytes(), error.message.into_owned()));
+                    continue;
+                }
             };
             if let Some(left_s) = left_s {
                 let left = Duration::from_secs(u64::try_from(left_s).unwrap_or(0));

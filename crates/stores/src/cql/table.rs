@@ -8,9 +8,10 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use storebench_documents::json;
-use storebench_engine::store::{Existing, OpError, OpKind, SameKeys, StoreError};
+use storebench_engine::store::{ErrorKind, Existing, OpError, OpKind, SameKeys, StoreError};
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -37,8 +38,80 @@ pub(super) struct Column {
     position: i32,
 }
 
+/// How the value of a column is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    /// A number as text, because the server's JSON has `null` for NaN and for infinity.
+    Float,
+    /// JSON of numbers in a collection, which has no `null` of its own.
+    Floats,
+}
+
+/// Types that consist of no others, and those that have elements, which are never null.
+const PLAIN: &str = "ascii bigint blob boolean date decimal double duration float inet int smallint text time timestamp \
+     timeuuid tinyint uuid varint list set map vector frozen";
+/// Types of keys that are written, apart from texts: their values have few forms, and all of them are known to be one.
+const WRITTEN_KEYS: &str = "tinyint smallint int bigint varint uuid timeuuid";
+
+impl Form {
+    fn of(cql_type: &str) -> Self {
+        let mut words = cql_type.split(|c: char| !(c.is_alphanumeric() || "_\"".contains(c)));
+        let is = |of: &str, word: &str| of.split_whitespace().any(|one| one == word);
+        match cql_type {
+            "text" | "ascii" => Self::Text,
+            "float" | "double" => Self::Float,
+            _ if !cql_type.split(['<', '>', ',', ' ']).any(|word| matches!(word, "float" | "double")) => Self::Json,
+            _ if words.all(|word| word.parse::<u32>().is_ok() || word.is_empty() || is(PLAIN, word)) => Self::Floats,
+            _ => Self::Json,
+        }
+    }
+
+    /// In a row that is read as JSON, texts are JSON, too.
+    fn of_row(column: &Column) -> Self {
+        match Self::of(&column.cql_type) {
+            Self::Text => Self::Json,
+            form => form,
+        }
+    }
+
+    /// The expression that reads a column.
+    fn read(self, name: &str) -> String {
+        match self {
+            Self::Text => quoted(name),
+            Self::Float => format!("CAST({} AS text)", quoted(name)),
+            Self::Json | Self::Floats => format!("toJson({})", quoted(name)),
+        }
+    }
+
+    /// What stands for a value in a statement.
+    fn given(self) -> &'static str {
+        if self == Self::Text { "?" } else { "fromJson(?)" }
+    }
+
+    /// Whether what was read is JSON of the value.
+    fn is_exact(self, json: &[u8]) -> bool {
+        fn has_null(value: &Value) -> bool {
+            match value {
+                Value::Null => true,
+                Value::Array(elements) => elements.iter().any(has_null),
+                Value::Object(members) => members.values().any(has_null),
+                _ => false,
+            }
+        }
+        match self {
+            Self::Float => !matches!(json, b"NaN" | b"Infinity" | b"-Infinity"),
+            Self::Floats => json == b"null" || serde_json::from_slice(json).is_ok_and(|value| !has_null(&value)),
+            Self::Text | Self::Json => true,
+        }
+    }
+}
+
 /// Of a row: its key, its document, and in how many seconds it expires.
-pub(super) type ReadRow<'f> = (String, Option<Cow<'f, [u8]>>, Option<i32>);
+pub(super) type ReadRow<'f> = (String, Result<Cow<'f, [u8]>, OpError>, Option<i32>);
+
+pub(super) const NULL: OpError = OpError::fixed(ErrorKind::Failed, "the document is null");
 
 /// What a statement does, and whether it reads or writes how long the document is kept, too.
 pub(super) type Verb = (OpKind, bool);
@@ -48,7 +121,7 @@ pub(super) type Verb = (OpKind, bool);
 enum Document {
     Column(String),
     /// The whole row, as a JSON object of these columns.
-    Row(Vec<String>),
+    Row(Vec<(String, Form)>),
 }
 
 /// A table and how it holds documents.
@@ -60,8 +133,8 @@ pub(super) struct Table {
     pub(super) read_only: bool,
     /// Whether somebody else made it.
     pub(super) theirs: bool,
-    /// The columns of the primary key: name, and whether the value is a text.
-    keys: Vec<(String, bool)>,
+    /// The columns of the primary key.
+    keys: Vec<(String, Form)>,
     /// Which keys are one: JSON of a number or a UUID has several forms.
     pub(super) same_keys: SameKeys,
     /// How many of them are the partition key.
@@ -82,7 +155,7 @@ impl Table {
             body,
             read_only,
             theirs: false,
-            keys: vec![("key".to_owned(), true)],
+            keys: vec![("key".to_owned(), Form::Text)],
             same_keys: SameKeys::Exact,
             partition: 1,
             document: Document::Column("body".to_owned()),
@@ -103,7 +176,7 @@ impl Table {
         write: bool,
     ) -> Result<Self, StoreError> {
         let columns = columns(link, keyspace, name).await?;
-        let is_text = |column: &Column| matches!(&*column.cql_type, "text" | "ascii");
+        let formed = |column: &Column| (column.name.clone(), Form::of(&column.cql_type));
         let table = TheirTable {
             place: link.place.clone(),
             name: format!("{keyspace}.{name}"),
@@ -119,18 +192,18 @@ impl Table {
         {
             return Err(table.unnamed(&format!("the column `{wanted}` alone is not its primary key")));
         }
-        if write && keys.len() > 1 {
-            return Err(table.refused("a table whose primary key has several columns can only be read"));
+        if write {
+            check_written(link, (keyspace, name), &keys, &table).await?;
         }
         let rest = || columns.iter().filter(|column| column.position < 0);
         let document = match &existing.body {
             None => {
                 table.check_row(write, body)?;
-                Document::Row(columns.iter().map(|column| column.name.clone()).collect())
+                Document::Row(columns.iter().map(|column| (column.name.clone(), Form::of_row(column))).collect())
             }
             Some(wanted) => {
                 let column = table.named(wanted, "document", rest().map(|column| (&*column.name, column)))?;
-                if !is_text(column) && (column.cql_type != "blob" || body != Body::Bytes) {
+                if Form::of(&column.cql_type) != Form::Text && (column.cql_type != "blob" || body != Body::Bytes) {
                     return Err(table.misfit(wanted, &column.cql_type));
                 }
                 Document::Column(wanted.clone())
@@ -150,12 +223,13 @@ impl Table {
             same_keys: match keys.first().map(|key| &*key.cql_type) {
                 _ if keys.len() > 1 => SameKeys::Exact,
                 Some("tinyint" | "smallint" | "int" | "bigint" | "varint") => SameKeys::Integer,
-                Some("decimal" | "double" | "float") => SameKeys::Number,
+                // Not `decimal`: there, 1.0 and 1.00 are two keys.
+                Some("double" | "float") => SameKeys::Number,
                 Some("uuid" | "timeuuid") => SameKeys::Uuid,
                 Some("timestamp") => SameKeys::Moment,
                 _ => SameKeys::Exact,
             },
-            keys: keys.iter().map(|key| (key.name.clone(), is_text(key))).collect(),
+            keys: keys.into_iter().map(formed).collect(),
             partition,
             expiring: match &document {
                 Document::Column(name) => vec![name.clone()],
@@ -176,8 +250,8 @@ impl Table {
         matches!(self.document, Document::Row(_))
     }
 
-    /// A row that begins with the parts of the key: its key, its document (`None` if it is null), and in how many
-    /// seconds it expires, if the row tells.
+    /// A row that begins with the parts of the key: its key, its document, and in how many seconds it expires, if the
+    /// row tells. `None` if a part of its key has no value, or none that JSON has.
     pub(super) fn read_row<'f>(&self, row: &[Raw<'f>]) -> Option<ReadRow<'f>> {
         let (key, rest) = row.split_at_checked(self.keys.len())?;
         let columns = if let Document::Row(names) = &self.document { names.len() } else { 1 };
@@ -185,26 +259,37 @@ impl Table {
         Some((self.key_text(key)?, self.document_of(document), self.expires_in(document, times)))
     }
 
-    /// The document of these columns of an answer; `None` if it is null.
-    pub(super) fn document_of<'f>(&self, cells: &[Raw<'f>]) -> Option<Cow<'f, [u8]>> {
-        let Document::Row(names) = &self.document else { return cells.first()?.0.map(Cow::Borrowed) };
+    /// The document of these columns of an answer.
+    ///
+    /// # Errors
+    /// *Failed* if it is null, or has a value that JSON has not.
+    pub(super) fn document_of<'f>(&self, cells: &[Raw<'f>]) -> Result<Cow<'f, [u8]>, OpError> {
+        let Document::Row(columns) = &self.document else {
+            return cells.first().and_then(|cell| cell.0).map(Cow::Borrowed).ok_or(NULL);
+        };
         let mut object = Vec::new();
-        for (name, cell) in names.iter().zip(cells) {
-            object.extend_from_slice(if object.is_empty() { b"{\"" } else { b",\"" });
-            json::push_escaped(name.as_bytes(), &mut object);
-            object.extend_from_slice(b"\":");
-            object.extend_from_slice(cell.0.unwrap_or(b"null"));
+        for ((name, form), cell) in columns.iter().zip(cells) {
+            let value = cell.0.unwrap_or(b"null");
+            if !form.is_exact(value) {
+                let why = "has NaN or an infinite number, which JSON does not have";
+                return Err(OpError::new(ErrorKind::Failed, format!("its column `{name}` {why}")));
+            }
+            object.push(if object.is_empty() { b'{' } else { b',' });
+            json::push_text(name, &mut object);
+            object.push(b':');
+            object.extend_from_slice(value);
         }
         object.push(b'}');
-        Some(Cow::Owned(object))
+        Ok(Cow::Owned(object))
     }
 
     /// In how many seconds a document expires, from its columns and their times. A row expires with the last of its
     /// columns, if all of them do.
     fn expires_in(&self, cells: &[Raw<'_>], times: &[Raw<'_>]) -> Option<i32> {
-        let Document::Row(names) = &self.document else { return times.first()?.int() };
+        let Document::Row(columns) = &self.document else { return times.first()?.int() };
         let mut last = None;
-        for (name, _) in names.iter().zip(cells).filter(|(_, cell)| cell.0.is_some_and(|value| value != b"null")) {
+        let valued = |(_, cell): &(_, &Raw<'_>)| cell.0.is_some_and(|value| value != b"null");
+        for ((name, _), _) in columns.iter().zip(cells).filter(valued) {
             if self.keys.iter().any(|(key, _)| key == name) {
                 continue;
             }
@@ -216,17 +301,14 @@ impl Table {
 
     /// The columns that give the document.
     fn document(&self) -> String {
-        let in_json = |name: &String| format!("toJson({})", quoted(name));
         match &self.document {
             Document::Column(name) => quoted(name),
-            Document::Row(names) => names.iter().map(in_json).collect::<Vec<_>>().join(", "),
+            Document::Row(columns) => read_all(columns),
         }
     }
 
     fn by_key(&self) -> String {
-        let part = |(name, is_text): &(String, bool)| {
-            format!("{} = {}", quoted(name), if *is_text { "?" } else { "fromJson(?)" })
-        };
+        let part = |(name, form): &(String, Form)| format!("{} = {}", quoted(name), form.given());
         self.keys.iter().map(part).collect::<Vec<_>>().join(" AND ")
     }
 
@@ -235,40 +317,43 @@ impl Table {
     /// # Errors
     /// *Refused* if it is not the JSON array that a key of several columns is.
     pub(super) fn key<'a>(&self, key: &'a str) -> Result<Vec<Bound<'a>>, OpError> {
-        let values = match &self.keys[..] {
-            [(_, true)] => return Ok(vec![Bound::bytes(key.as_bytes())]),
-            [_] => vec![serde_json::from_str(key).unwrap_or_else(|_| Value::from(key))],
-            _ => serde_json::from_str::<Vec<Value>>(key).unwrap_or_default(),
+        let is_json = serde_json::from_str::<IgnoredAny>(key).is_ok();
+        let parts: Vec<&[u8]> = match &self.keys[..] {
+            [(_, Form::Text)] => return Ok(vec![Bound::bytes(key.as_bytes())]),
+            [_] if is_json => return Ok(vec![Bound::bytes(key.as_bytes())]),
+            [_] => return Ok(vec![Bound::Bytes(Cow::Owned(Value::from(key).to_string().into_bytes()))]),
+            _ if is_json => json::elements(key.as_bytes()).collect(),
+            _ => Vec::new(),
         };
-        if values.len() != self.keys.len() {
+        if parts.len() != self.keys.len() {
             return Err(refused(format!("a key of this table is a JSON array of {} values", self.keys.len())));
         }
         // A text column takes the text, and all others take JSON.
-        let part = |(value, (_, is_text)): (Value, &(String, bool))| match value {
-            Value::String(text) if *is_text => Bound::Bytes(Cow::Owned(text.into_bytes())),
-            value => Bound::Bytes(Cow::Owned(value.to_string().into_bytes())),
+        let part = |(part, (_, form)): (&'a [u8], &(String, Form))| match json::text(part) {
+            Some(text) if *form == Form::Text => Bound::Bytes(Cow::Owned(text.into_owned().into_bytes())),
+            _ => Bound::bytes(part),
         };
-        Ok(values.into_iter().zip(&self.keys).map(part).collect())
+        Ok(parts.into_iter().zip(&self.keys).map(part).collect())
     }
 
-    /// The text of a key from its parts, which are texts or JSON: of one part that part, of several a JSON array.
+    /// The text of a key from its parts, which are texts or JSON: of one part that part, of several a JSON array. JSON
+    /// stays as it is: numbers may have more digits than any type of ours.
     pub(super) fn key_text(&self, parts: &[Raw<'_>]) -> Option<String> {
-        let read = |(part, (_, is_text)): (&Raw<'_>, &(String, bool))| {
-            let text = std::str::from_utf8(part.0?).ok()?;
-            if *is_text { Some(Value::from(text)) } else { serde_json::from_str(text).ok() }
+        let read = |(part, (_, form)): (&Raw<'_>, &(String, Form))| {
+            let value = part.0.filter(|value| *form == Form::Text || (form.is_exact(value) && *value != b"null"))?;
+            let text = std::str::from_utf8(value).ok()?;
+            Some(if *form == Form::Text { Value::from(text).to_string() } else { text.to_owned() })
         };
-        let mut values: Vec<Value> = parts.iter().zip(&self.keys).map(read).collect::<Option<_>>()?;
-        let value = if values.len() == 1 { values.pop()? } else { Value::Array(values) };
-        Some(if let Value::String(text) = value { text } else { value.to_string() })
+        let values: Vec<String> = parts.iter().zip(&self.keys).map(read).collect::<Option<_>>()?;
+        Some(match &values[..] {
+            [one] => json::text(one.as_bytes()).map_or_else(|| one.clone(), Cow::into_owned),
+            several => format!("[{}]", several.join(",")),
+        })
     }
 
     /// The columns that give the text of a key.
     fn key_list(&self) -> String {
-        let part = |(name, is_text): &(String, bool)| match is_text {
-            true => quoted(name),
-            false => format!("toJson({})", quoted(name)),
-        };
-        self.keys.iter().map(part).collect::<Vec<_>>().join(", ")
+        read_all(&self.keys)
     }
 
     fn token(&self) -> String {
@@ -313,9 +398,8 @@ impl Table {
             format!("UPDATE {place}{using} SET {document} = ?{fields} WHERE {by_key}{condition}")
         };
         let (upsert, insert) = if self.theirs {
-            let (key, is_text) = &self.keys[0];
-            let value = if *is_text { "?" } else { "fromJson(?)" };
-            let insert = format!("INSERT INTO {place} ({document}, {}) VALUES (?, {value})", quoted(key));
+            let (key, form) = &self.keys[0];
+            let insert = format!("INSERT INTO {place} ({document}, {}) VALUES (?, {})", quoted(key), form.given());
             (insert.clone(), format!("{insert} IF NOT EXISTS"))
         } else {
             (update("", ""), update("", &format!(" IF {document} = null")))
@@ -348,6 +432,40 @@ impl Table {
             None => Bound::Null,
         }));
         values
+    }
+}
+
+/// The expressions that read these columns.
+fn read_all(columns: &[(String, Form)]) -> String {
+    columns.iter().map(|(name, form)| form.read(name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses to write into a table in which a document would get another key, or would not stay.
+async fn check_written(
+    link: &Link,
+    (keyspace, name): (&str, &str),
+    keys: &[&Column],
+    table: &TheirTable<'_>,
+) -> Result<(), StoreError> {
+    let [key] = keys else {
+        return Err(table.refused("a table whose primary key has several columns can only be read"));
+    };
+    let of = &key.cql_type;
+    if Form::of(of) != Form::Text && !WRITTEN_KEYS.split(' ').any(|written| written == of) {
+        return Err(table.refused(&format!("its key `{}` has the type {of}, which can only be read", key.name)));
+    }
+    let query = format!(
+        "SELECT default_time_to_live FROM system_schema.tables WHERE keyspace_name = {} AND table_name = {}",
+        literal(keyspace),
+        literal(name)
+    );
+    let rows = link.rows(&format!("read the settings of `{keyspace}.{name}`"), query).await?;
+    match rows.first().and_then(|row| row.number(0)) {
+        Some(seconds) if seconds > 0.0 => Err(table.refused(&format!(
+            "its default_time_to_live is {seconds}, so the server would remove what is written after so many seconds; \
+             set it to 0 with ALTER TABLE, or write into another table"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -441,13 +559,38 @@ mod tests {
     fn keys_of_other_types_and_of_several_columns_are_json() {
         let mut table = ours(&[], Body::Json);
         assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
-        table.keys = vec![("id".into(), false)];
-        assert_eq!(table.key_text(&[Raw(Some(b"5"))]).unwrap(), "5");
+        table.keys = vec![("id".into(), Form::Json)];
+        for digits in ["5", "-123456789012345678901234567890.10"] {
+            assert_eq!(table.key_text(&[Raw(Some(digits.as_bytes()))]).unwrap(), digits);
+            assert_eq!(format!("{:?}", table.key(digits).unwrap()), format!("{:?}", [Bound::bytes(digits.as_bytes())]));
+        }
         assert_eq!(table.key_text(&[Raw(Some(b"\"a-b\""))]).unwrap(), "a-b");
         assert!(statement(&table, OpKind::Read, false).ends_with("WHERE \"id\" = fromJson(?)"));
-        table.keys = vec![("a".into(), true), ("b".into(), false)];
+        table.keys = vec![("a".into(), Form::Text), ("b".into(), Form::Json)];
         assert_eq!(table.key_text(&[Raw(Some(b"x")), Raw(Some(b"5"))]).unwrap(), r#"["x",5]"#);
         assert_eq!(table.key(r#"["x",5]"#).unwrap().len(), 2);
         assert!(table.key("x").is_err());
+        table.keys = vec![("a".into(), Form::Float)];
+        assert_eq!(table.key_text(&[Raw(Some(b"1.5"))]).unwrap(), "1.5");
+        assert_eq!(table.key_text(&[Raw(Some(b"NaN"))]), None);
+        // A part of a key that a static row lacks.
+        table.keys = vec![("a".into(), Form::Text), ("b".into(), Form::Json)];
+        assert_eq!(table.key_text(&[Raw(Some(b"null")), Raw(Some(b"null"))]), None);
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_no_nulls() {
+        for (cql_type, exact, other) in [
+            ("double", "1.0E10", "-Infinity"),
+            ("list<float>", "[1.5]", "[null]"),
+            ("frozen<map<text, frozen<list<double>>>>", r#"{"null": [1.5]}"#, r#"{"a": [null]}"#),
+            ("vector<float, 2>", "null", "[1.5, null]"),
+        ] {
+            let form = Form::of(cql_type);
+            assert!(form.is_exact(exact.as_bytes()) && !form.is_exact(other.as_bytes()), "{cql_type}");
+        }
+        for may_have_nulls in ["frozen<tuple<double, int>>", "map<double, frozen<address>>", "list<int>"] {
+            assert_eq!(Form::of(may_have_nulls), Form::Json);
+        }
     }
 }

@@ -114,7 +114,7 @@ fn push_number(number: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
     let shown = String::from_utf8_lossy(number);
     let canonical = same::number(&shown).ok_or(NOT_JSON)?;
     let (digits, exponent) = canonical.split_once('e').unwrap_or((&canonical, "0"));
-    let digits = digits.trim_start_matches('-').len() as i64;
+    let digits = digits.trim_start_matches(['-', '0']).len() as i64;
     // The power of ten of the first digit.
     let magnitude = exponent.parse().unwrap_or(i64::MAX).saturating_add(digits - 1);
     Err(match (digits, magnitude) {

@@ -106,6 +106,10 @@ impl Server {
             None => self.call("ListTables", &json!({ "Limit": 1 })).await?,
         };
         let (answer, told) = (response.answer(), response.json());
+        if let (Some(table), true) = (table, errors::name(&answer) == "ValidationException") {
+            let why = errors::message(&answer);
+            return Err(StoreError::Failed(format!("{}: DynamoDB has no table `{table}`: {why}", self.host)));
+        }
         if !told["TableNames"].is_array() && !told["Table"].is_object() && errors::name(&answer) != MISSING {
             return Err(StoreError::Unreachable(format!(
                 "{} speaks HTTP, but is not DynamoDB ({}); check the port",

@@ -135,10 +135,12 @@ impl Table {
         }
         let part = |part| json::text(part).or_else(|| std::str::from_utf8(part).ok().map(Cow::Borrowed));
         let parts: Vec<Cow<'_, str>> = json::elements(key.as_bytes()).filter_map(part).collect();
-        let ([hash, range], [first, second]) = (self.keys.as_slice(), parts.as_slice()) else {
+        // One item has one text as its key: another one would overwrite it in silence.
+        let ([hash, range], [first, second], true) = (&*self.keys, &*parts, self.array_of(&parts) == key.as_bytes())
+        else {
             return Err(refused(format!(
                 "`{key}` is no key of the table `{}`, which has a hash key and a range key; expected a JSON array of \
-                 both, such as [\"a\",7]",
+                 both without spaces, such as [\"a\",7], with numbers in their shortest form",
                 self.name
             )));
         };
@@ -155,18 +157,22 @@ impl Table {
         if let [only] = self.keys.as_slice() {
             return part(only).filter(|key| only.name != KEY || key != MARKER);
         }
+        let parts: Vec<Cow<'_, str>> = self.keys.iter().map(part).collect::<Option<_>>()?;
+        String::from_utf8(self.array_of(&parts)).ok().map(Cow::Owned)
+    }
+
+    /// The JSON array of the parts of a key, with numbers as they are shortest.
+    fn array_of(&self, parts: &[Cow<'_, str>]) -> Vec<u8> {
         let mut key = Vec::new();
-        let each = |attribute: &Attribute, out: &mut Vec<u8>| {
-            let part = part(attribute).ok_or("")?;
-            if attribute.kind == 'N' {
-                item::push(out, &[part.as_bytes()])
-            } else {
-                push_text(&part, out)
+        for (attribute, part) in self.keys.iter().zip(parts) {
+            key.push(if key.is_empty() { b'[' } else { b',' });
+            match same::number(part).filter(|_| attribute.kind == 'N') {
+                Some(number) => key.extend_from_slice(shortest(&number).as_bytes()),
+                None => push_text(part, &mut key),
             }
-            Ok(())
-        };
-        item::push_list(self.keys.iter(), ["[", "]"], &mut key, each).ok()?;
-        String::from_utf8(key).ok().map(Cow::Owned)
+        }
+        key.push(b']');
+        key
     }
 
     /// Appends the item of a document, with brackets.
@@ -288,6 +294,21 @@ fn push_part(attribute: &Attribute, part: &str, longest: usize, out: &mut Vec<u8
     Ok(())
 }
 
+/// A number such as `15e-1` without an exponent, unless that is longer than the digits that DynamoDB keeps.
+fn shortest(number: &str) -> String {
+    let Some((digits, exponent)) = number.split_once('e') else { return number.to_owned() };
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    match exponent.parse::<i32>() {
+        Ok(zeros @ 0..=38) => format!("{sign}{digits}{}", "0".repeat(zeros as usize)),
+        Ok(places @ -38..0) => {
+            let padded = format!("{digits:0>width$}", width = places.unsigned_abs() as usize + 1);
+            let (whole, fraction) = padded.split_at(padded.len() - places.unsigned_abs() as usize);
+            format!("{sign}{whole}.{fraction}")
+        }
+        _ => number.to_owned(),
+    }
+}
+
 /// Appends an attribute, after a comma if it is not the first one.
 fn push_attribute(name: &str, kind: Kind, value: &str, out: &mut Vec<u8>) {
     if !out.ends_with(b"{") {
@@ -386,6 +407,13 @@ mod tests {
         assert_eq!(written, json!({ "pk": { "S": "a b" }, "sk": { "N": "7" }, "n": { "N": "1" } }));
         assert!(item(&table, r#"["a b",7]"#, br#"{"n":1,"pk":"other"}"#).is_err());
         assert!(item(&table, "a b", br#"{"n":1}"#).is_err());
+        for same in ["-1.25", "0", "1200", "0.001", "5e125"] {
+            item(&table, &format!(r#"["a",{same}]"#), b"{}").unwrap();
+        }
+        // Each would be the item of another text.
+        for other in [r#"["a b","7"]"#, r#"["a b", 7]"#, r#"["a b",7.0]"#, r#"["a b",70e-1]"#, r#"["a\u0020b",7]"#] {
+            assert!(item(&table, other, br#"{"n":1}"#).is_err(), "{other}");
+        }
         assert_eq!((table.index_over("pk"), table.index_over("sk")), (Some(0), Some(1)), "the table is its own index");
         assert_eq!(indexed(&table.indexes[0], true, b"\"a\"").as_deref(), Some("a"));
         assert_eq!(indexed(&table.indexes[1], true, b"7").as_deref(), Some("7"));

@@ -1,5 +1,6 @@
 //! Tables that Storebench did not make: finding and reading them, and writing them on request.
 
+use mysql_async::Row;
 use storebench_engine::store::{Existing, Holdings, SameKeys, StoreError};
 use storebench_study::workload::Body;
 
@@ -62,7 +63,7 @@ pub(super) fn split<'n>(database: &'n str, name: &'n str) -> (&'n str, &'n str) 
     name.split_once('.').unwrap_or((database, name))
 }
 
-async fn find(server: &mut Server, database: &str, name: &str) -> Result<Found, StoreError> {
+async fn find(server: &mut Server, database: &str, name: &str, rows: bool) -> Result<Found, StoreError> {
     let doing = "read its columns";
     let at = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", literal(database), literal(name));
     let sql = format!(
@@ -70,26 +71,32 @@ async fn find(server: &mut Server, database: &str, name: &str) -> Result<Found, 
     );
     let (kind, engine, comment) =
         server.query::<(String, String, String)>(doing, &sql).await?.pop().unwrap_or_default();
-    let checked = if server.facts.is_mariadb() {
-        "EXISTS (SELECT 1 FROM information_schema.CHECK_CONSTRAINTS k WHERE k.CONSTRAINT_SCHEMA = c.TABLE_SCHEMA \
-         AND k.TABLE_NAME = c.TABLE_NAME AND k.CHECK_CLAUSE = CONCAT('json_valid(`', c.COLUMN_NAME, '`)'))"
-    } else {
-        "FALSE"
-    };
+    let mut definition = String::new();
+    if rows && !kind.is_empty() {
+        // Columns that the user may not read are in no list, but they are an error here.
+        let place = format!("{}.{}", identifier(database), identifier(name));
+        let doing = format!("read every column of {place}, as copying whole rows needs, so grant SELECT on it");
+        server.query::<Row>(&doing, &format!("SELECT * FROM {place} LIMIT 0")).await?;
+        // MariaDB's JSON is text with a CHECK, which `information_schema` shows only to those who may change the table.
+        if server.facts.is_mariadb() && kind == "BASE TABLE" {
+            let told = server.query(&doing, &format!("SHOW CREATE TABLE {place}")).await?;
+            definition = told.into_iter().map(|(_, told): (String, String)| told).collect();
+        }
+    }
     let sql = format!(
         "SELECT COLUMN_NAME, LOWER(DATA_TYPE), LOWER(COLUMN_TYPE), COALESCE(COLLATION_NAME, ''), \
-         DATA_TYPE = 'json' OR {checked}, \
+         DATA_TYPE = 'json', \
          IS_NULLABLE = 'NO' AND COLUMN_DEFAULT IS NULL AND EXTRA NOT LIKE '%auto_increment%' AND EXTRA NOT LIKE \
          '%GENERATED%', EXTRA LIKE '%GENERATED%' AND EXTRA NOT LIKE '%DEFAULT_GENERATED%', IS_NULLABLE = 'NO' \
          FROM information_schema.COLUMNS c WHERE {at} ORDER BY ORDINAL_POSITION"
     );
-    type Row = (String, String, String, String, bool, bool, bool, bool);
-    let column = |(name, data_type, full_type, collation, json, mandatory, generated, never_null): Row| Column {
+    type Described = (String, String, String, String, bool, bool, bool, bool);
+    let column = |(name, data_type, full_type, collation, json, mandatory, generated, never_null): Described| Column {
+        json: json || definition.contains(&format!("CHECK (json_valid({}))", identifier(&name))),
         name,
         data_type,
         full_type,
         collation,
-        json,
         mandatory,
         generated,
         never_null,
@@ -223,7 +230,7 @@ pub(super) async fn resolve(
 ) -> Result<Table, StoreError> {
     let target = server.target.clone();
     let (database, name) = split(&target.database, &existing.name);
-    let found = find(server, database, name).await?;
+    let found = find(server, database, name, existing.body.is_none()).await?;
     let their = TheirTable {
         place: target.place(),
         name: format!("{database}.{name}"),
@@ -342,7 +349,7 @@ pub(super) async fn resolve(
 pub(super) async fn plain_columns(server: &mut Server, table: &str) -> Result<Option<(String, String)>, StoreError> {
     let target = server.target.clone();
     let (database, name) = split(&target.database, table);
-    let found = find(server, database, name).await?;
+    let found = find(server, database, name, true).await?;
     let json = found.columns.iter().find(|column| column.json);
     Ok(match (found.primary(), json) {
         ([key], Some(json)) if found.columns.len() == 2 && *key != json.name => Some((key.clone(), json.name.clone())),

@@ -13,13 +13,13 @@ use crate::net::{Address, Secret, not_reached, not_trusted};
 /// Timeout of a login, including TLS and authentication, and of the requests right after it.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
-/// What every connection sets. Values that do not fit are errors, whatever the server's default is. Without a
-/// `time_zone`, a TIMESTAMP would be read differently from each machine.
-const SETTINGS: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
-     time_zone = '+00:00', autocommit = 1, lock_wait_timeout = 60, wait_timeout = 31536000";
+/// What every connection sets. Values that do not fit are errors, whatever the server's default is, and 0 is a value as
+/// any other where the server counts. Without a `time_zone`, a TIMESTAMP would be read differently from each machine.
+const SETTINGS: &str = "SET SESSION sql_mode = \
+     'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', autocommit = 1, lock_wait_timeout = 60, wait_timeout = 31536000";
 
-/// What every connection sets that only reads. A statement reads one snapshot. Without this mode, a date such as 2024-02-30, which a column may have, would
-/// be NULL in a condition.
+/// What every connection sets that only reads. A statement reads one snapshot. Without this mode, a date such as
+/// 2024-02-30, which a column may have, would be NULL in a condition.
 pub(super) const READ_ONLY: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; \
      SET SESSION sql_mode = 'ALLOW_INVALID_DATES'";
 

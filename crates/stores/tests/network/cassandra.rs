@@ -80,20 +80,29 @@ fn read(driven: &mut Driven, key: &str) -> Value {
     serde_json::from_slice(reply.as_reply().body.unwrap()).unwrap()
 }
 
+type FoundRow = (String, Value, Option<Duration>);
+
 /// Everything between two tokens: keys, documents, and seconds until they expire.
-fn rows(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<(String, Value, Option<Duration>)> {
+fn rows(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> Vec<FoundRow> {
+    let (all, bad) = rows_and_bad(store, start, end);
+    assert!(bad.is_empty(), "{bad:?}");
+    all
+}
+
+/// The same, and why others could not be read.
+fn rows_and_bad(store: &dyn AnyStore, start: Option<&str>, end: Option<&str>) -> (Vec<FoundRow>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut stream = store.rows(Rows::Range { collection: FIRST, start, end }).await.unwrap();
-        let (mut page, mut all) = (RowPage::default(), Vec::new());
+        let (mut page, mut all, mut bad) = (RowPage::default(), Vec::new(), Vec::new());
         while stream.next(&mut page).await.unwrap() {
-            assert!(page.bad.is_empty(), "{:?}", page.bad);
+            bad.extend(page.bad.iter().map(|row| format!("{row:?}")));
             for (position, (key, body)) in page.rows.as_batch().iter().enumerate() {
                 let expires = page.expiring.iter().find(|(at, _)| *at == position).map(|(_, left)| *left);
                 all.push((key.to_owned(), serde_json::from_slice(body).unwrap(), expires));
             }
         }
-        all
+        (all, bad)
     })
 }
 

@@ -7,7 +7,7 @@ use storebench_engine::store::{
     CollectionLayout, CopyId, Durability, ErrorKind, Layout, Namespace, Op, Prepare, StoreError,
 };
 
-use super::{Cql, FIRST, existing, open, read, rows};
+use super::{Cql, FIRST, existing, open, read, rows, rows_and_bad};
 use crate::driven::{Driven, layout};
 use crate::server::Server;
 
@@ -117,6 +117,20 @@ pub(super) fn their_rows_are_read_as_json(server: &Server) {
     let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
     assert_eq!(read(&mut driven, "-5"), json!({ "id": -5, "n": 1 }));
     assert_eq!(store.sample_keys(FIRST, 5, 1).unwrap(), ["-5"]);
+    // What JSON lacks is no null, and columns may have any name.
+    for statement in [
+        "CREATE TABLE kinds.odd (id double PRIMARY KEY, l list<float>, \"a\"\"b\\c\" text)",
+        "INSERT INTO kinds.odd (id, l, \"a\"\"b\\c\") VALUES (1.5, [0.5], 'x')",
+        "INSERT INTO kinds.odd (id, l) VALUES (NaN, [0.5])",
+        "INSERT INTO kinds.odd (id, l) VALUES (2.5, [Infinity])",
+    ] {
+        cql.run(statement);
+    }
+    store.prepare(&existing("kinds.odd", None, None), Prepare::ReadOnly).unwrap();
+    let (found, bad) = rows_and_bad(&*store, None, None);
+    assert_eq!(found, [("1.5".to_owned(), json!({ "a\"b\\c": "x", "id": 1.5, "l": [0.5] }), None)]);
+    assert_eq!(bad.len(), 2, "{bad:?}");
+    assert!(bad.iter().all(|row| row.contains("infinite")), "{bad:?}");
     // What is wrong is told with the columns.
     for (layout, part) in [
         (existing("kinds.none", None, None), "no table `kinds.none`"),
@@ -160,6 +174,36 @@ pub(super) fn their_column_of_documents_is_written(server: &Server) {
     let error = driven.call(Op::MergePatch { key: "null", patch: b"{}" }).unwrap_err();
     assert!(error.message.contains("null"), "{error}");
     drop(driven);
+    // Keys of which the server would make others, and documents that it would remove.
+    for (definition, part) in [
+        ("id double PRIMARY KEY, doc text)", "has the type double"),
+        ("id decimal PRIMARY KEY, doc text)", "has the type decimal"),
+        ("id int, other int, doc text, PRIMARY KEY (id, other))", "several columns"),
+        ("id int PRIMARY KEY, doc text) WITH default_time_to_live = 20", "after so many seconds"),
+    ] {
+        cql.run(&format!("CREATE TABLE written.no ({definition}"));
+        let error = store.prepare(&existing("no", None, Some("doc")), Prepare::WriteExisting).unwrap_err();
+        assert!(matches!(&error, StoreError::NotSupported(text) if text.contains(part)), "{error}");
+        cql.run("DROP TABLE written.no");
+    }
+    // Digits that no number of ours has, and a UUID in the form that verifying asks for.
+    for (of, keys) in [
+        ("varint", ["123456789012345678901234567890", "123456789012345678901234567891"]),
+        ("uuid", ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]),
+    ] {
+        cql.run(&format!("CREATE TABLE written.\"{of}\" (id {of} PRIMARY KEY, doc text)"));
+        store.prepare(&existing(of, None, Some("doc")), Prepare::WriteExisting).unwrap();
+        let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+        for key in keys {
+            driven.call(Op::Insert { key, body: format!("\"{key}\"").as_bytes() }).unwrap();
+        }
+        for key in keys {
+            assert_eq!(read(&mut driven, &store.same_keys(FIRST).fold(key)), key);
+        }
+        let mut found: Vec<String> = rows(&*store, None, None).into_iter().map(|(key, ..)| key).collect();
+        found.sort();
+        assert_eq!(found, keys);
+    }
     // What Storebench made, in whatever keyspace, is not written as somebody else's.
     let ours = open(server, "?keyspace=ours");
     ours.prepare(&layout(), Prepare::Fresh).unwrap();

@@ -291,6 +291,25 @@ fn whole_rows_keep_their_values_exactly() {
 }
 
 #[test]
+fn a_user_who_may_not_read_every_column_reads_no_whole_rows() {
+    let server = Server::start("mariadb");
+    sql(
+        &server,
+        "CREATE TABLE t (id INT PRIMARY KEY, doc JSON, hidden INT); INSERT INTO t VALUES (1, '{\"n\":1}', 7); \
+         CREATE USER part; GRANT SELECT (id, doc) ON t TO part; CREATE USER reader; GRANT SELECT ON t TO reader",
+    );
+    let opened = |user: &str, body: Option<&str>| {
+        let url = server.url.split_once("://").unwrap().1.split_once('@').unwrap().1;
+        let store = storebench_stores::open(&format!("mariadb://{user}@{url}")).unwrap();
+        store.prepare(&existing("t", Some("id"), body, Body::Json), Prepare::ReadOnly).map(|()| store)
+    };
+    let error = opened("part", None).err().unwrap().to_string();
+    assert!(error.contains("grant SELECT") && error.contains("`hidden`"), "{error}");
+    assert_eq!(documents(&*opened("part", Some("doc")).unwrap()), [r#"{"n":1}"#]);
+    assert_eq!(documents(&*opened("reader", None).unwrap()), [r#"{"id":1,"doc":{"n":1},"hidden":7}"#]);
+}
+
+#[test]
 fn tables_of_others_are_written_only_where_no_other_row_can_change() {
     let server = Server::start("mariadb");
     let open = |statements: &str, how, kind| {
@@ -337,6 +356,14 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
         let error = driven.call(Op::Upsert { key, body: b"9" }).unwrap_err();
         assert!(error.kind == ErrorKind::Refused && error.message.contains("printable ASCII"), "{key}: {error}");
     }
+    // Where the server counts, 0 is a key as any other.
+    let store =
+        open("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, doc JSON)", Prepare::WriteExisting, Body::Json);
+    let mut driven = Driven::open(&*store.unwrap(), Durability::FSYNC).unwrap();
+    for (key, body) in [("1", b"1"), ("0", b"0")] {
+        driven.call(Op::Upsert { key, body }).unwrap();
+    }
+    assert_eq!(sql(&server, "SELECT * FROM t"), "0\t0\n1\t1");
     // The server would take other keys for these.
     for (sql_type, there, others) in [
         ("INT", "7", &["7abc", "", "7.4"][..]),
