@@ -1,7 +1,8 @@
 //! `copy` between files and real servers: killed, interrupted and resumed.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -112,54 +113,77 @@ fn a_copy_into_couchdb_that_is_killed_goes_on() {
 }
 
 /// Kills copies into a store, and then copies out of it.
-fn killed_both_ways(name: &'static str, documents: usize, seed: u64, kills: usize) {
+fn killed_both_ways(name: &'static str, documents: usize, seed: u64, kills: usize) -> Server {
     let server = Server::start(name);
     killed_into(&server.url, documents, seed, kills);
     killed_out_of(&server.url, documents, seed + 1, kills);
+    server
 }
 
 #[test]
 fn copies_into_and_out_of_mariadb_that_are_killed_go_on() {
-    killed_both_ways("mariadb", 20_000, 45, 2);
+    drop(killed_both_ways("mariadb", 20_000, 45, 2));
 }
 
 #[test]
 fn copies_into_and_out_of_opensearch_that_are_killed_go_on() {
-    killed_both_ways("opensearch", 8_000, 47, 2);
+    let server = killed_both_ways("opensearch", 8_000, 47, 2);
+    keys_that_two_indexes_of_an_alias_hold_are_counted(&server);
+}
+
+fn keys_that_two_indexes_of_an_alias_hold_are_counted(server: &Server) {
+    for index in ["one", "two"] {
+        for (method, path, body) in [
+            ("PUT", format!("{index}/_doc/k?refresh=true"), format!(r#"{{"in":"{index}"}}"#)),
+            ("PUT", format!("{index}/_alias/both"), String::new()),
+        ] {
+            let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            let length = body.len();
+            let head = "Host: x\r\nConnection: close\r\nContent-Type: application/json\r\n";
+            write!(stream, "{method} /{path} HTTP/1.1\r\n{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+        }
+    }
+    let cli = Cli::new();
+    let to = format!("sqlite:{}", cli.path("both.db").display());
+    let done = cli.run_args(&["copy", &server.url, &to, "--from-collection", "both"]).code(0);
+    assert!(done.err.contains("1 records repeat an earlier key"), "{}", done.err);
 }
 
 #[test]
 fn copies_into_and_out_of_cassandra_that_are_killed_go_on() {
-    killed_both_ways("cassandra", 8_000, 49, 2);
+    drop(killed_both_ways("cassandra", 8_000, 49, 2));
 }
 
 #[test]
 fn copies_into_and_out_of_dynamodb_that_are_killed_go_on() {
-    killed_both_ways("dynalite", 4_000, 55, 2);
+    drop(killed_both_ways("dynalite", 4_000, 55, 2));
 }
 
 #[test]
 #[ignore = "soak: ten kills each way of 200,000 documents"]
 fn soak_ten_kills_into_and_out_of_mariadb() {
-    killed_both_ways("mariadb", 200_000, 61, 10);
+    drop(killed_both_ways("mariadb", 200_000, 61, 10));
 }
 
 #[test]
 #[ignore = "soak: ten kills each way of 100,000 documents"]
 fn soak_ten_kills_into_and_out_of_opensearch() {
-    killed_both_ways("opensearch", 100_000, 63, 10);
+    drop(killed_both_ways("opensearch", 100_000, 63, 10));
 }
 
 #[test]
 #[ignore = "soak: ten kills each way of 60,000 documents"]
 fn soak_ten_kills_into_and_out_of_cassandra() {
-    killed_both_ways("cassandra", 60_000, 65, 10);
+    drop(killed_both_ways("cassandra", 60_000, 65, 10));
 }
 
 #[test]
 #[ignore = "soak: ten kills each way of 20,000 documents"]
 fn soak_ten_kills_into_and_out_of_dynamodb() {
-    killed_both_ways("dynalite", 20_000, 67, 10);
+    drop(killed_both_ways("dynalite", 20_000, 67, 10));
 }
 
 #[test]

@@ -298,7 +298,7 @@ impl Source for StoreSource {
     }
 
     fn repeats_keys(&self, shape: &Shape) -> bool {
-        self.options.query.is_some() || self.options.view.is_some() || !shape.is_plain()
+        !matches!(self.way, Way::Ranges | Way::Pages) || !shape.is_plain()
     }
 
     fn store(&self) -> Option<&dyn AnyStore> {
