@@ -56,14 +56,9 @@ fn walked(store: &dyn AnyStore) -> BTreeMap<String, String> {
     all
 }
 
-/// A server of one node, which keeps one copy of each index, and whose Java spends little on compiling.
+/// A server of one node, which keeps one copy of each index.
 pub(crate) fn quick(options: &[&str]) -> Server {
-    let quick = [
-        "--option=cluster.default_number_of_replicas=0",
-        "--option=-XX:TieredStopAtLevel=1",
-        "--option=-XX:+UseSerialGC",
-    ];
-    Server::start_with("opensearch", &[&quick, options].concat())
+    Server::start_with("opensearch", &[&["--option=cluster.default_number_of_replicas=0"], options].concat())
 }
 
 /// One server for all of these, because it takes long to start. Each leaves nothing behind but the last.
