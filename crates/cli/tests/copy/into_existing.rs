@@ -285,6 +285,48 @@ fn http(port: u16, method: &str, path: &str, body: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
+/// The key of an item comes back as a member, which is no difference.
+#[test]
+fn a_table_of_yours_in_dynamodb_is_written_and_equal() {
+    let server = Server::start("dynalite");
+    let call = |operation: &str, body: &Value| {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "Host: h\r\nConnection: close\r\nContent-Type: application/x-amz-json-1.0\r\n\
+             X-Amz-Target: DynamoDB_20120810.{operation}\r\nX-Amz-Date: 20261130T120000Z\r\n\
+             Authorization: AWS4-HMAC-SHA256 Credential=a/20261130/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
+             Signature=x"
+        );
+        write!(stream, "POST / HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
+    };
+    for (table, kind) in [("texts", "S"), ("numbers", "N")] {
+        call(
+            "CreateTable",
+            &json!({
+                "TableName": table, "BillingMode": "PAY_PER_REQUEST",
+                "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }],
+                "AttributeDefinitions": [{ "AttributeName": "pk", "AttributeType": kind }],
+            }),
+        );
+        while !call("DescribeTable", &json!({ "TableName": table })).contains("\"ACTIVE\"") {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let cli = Cli::new();
+        cli.write("new.jsonl", &records((0..50).map(|n| n.to_string()), "new"));
+        for more in [&["--verify"][..], &["--op", "insert", "--verify"]] {
+            assert_eq!(copied(&cli, &server.url, &[table], more), (50, 0), "{table}");
+        }
+        // A document that differs still is told from one that does not.
+        cli.write("new.jsonl", &records((40..60).map(|n| n.to_string()), "another"));
+        assert_eq!(copied(&cli, &server.url, &[table], &["--op", "insert"]), (10, 10), "{table}");
+    }
+}
+
 #[test]
 fn a_database_of_yours_in_couchdb_is_written() {
     let server = Server::start("pouchdb-server");

@@ -353,6 +353,12 @@ pub trait Store: Send + Sync + 'static {
         SameKeys::Exact
     }
 
+    /// Top-level members of its documents that are parts of their keys: what is read back has them, also if what was
+    /// written had not.
+    fn key_members(&self, _collection: CollectionId) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Names of the collections that a copy can read here, in no particular order. Changes nothing.
     fn collections(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.holdings()?.names())

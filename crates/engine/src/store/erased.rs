@@ -50,6 +50,7 @@ macro_rules! forwarded {
             settle(at_most: Duration) -> Result<bool, StoreError>;
             range_order(collection: CollectionId) -> Option<String>;
             same_keys(collection: CollectionId) -> SameKeys;
+            key_members(collection: CollectionId) -> Vec<String>;
             full_name(collection: &CollectionLayout) -> String;
             try_query(request: &Request<'_>) -> Result<(), StoreError>;
             explain(request: &Request<'_>) -> Result<Option<Explanation>, StoreError>;

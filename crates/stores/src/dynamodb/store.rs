@@ -297,6 +297,11 @@ impl Store for DynamoStore {
         if self.table(collection).is_ok_and(is_number) { SameKeys::Number } else { SameKeys::Exact }
     }
 
+    fn key_members(&self, collection: CollectionId) -> Vec<String> {
+        let theirs = self.table(collection).ok().filter(Table::is_theirs);
+        theirs.map(|table| table.keys.into_iter().map(|key| key.name).collect()).unwrap_or_default()
+    }
+
     fn parts(&self) -> Result<Vec<String>, StoreError> {
         Ok((0..SEGMENTS).map(|segment| format!("segment {segment} of {SEGMENTS}")).collect())
     }

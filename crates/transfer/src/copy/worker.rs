@@ -89,7 +89,7 @@ struct Worker<'a> {
     keeps_keys: bool,
     keys: [String; 2],
     /// Members that the target adds to documents itself.
-    own: Vec<&'a str>,
+    own: Vec<String>,
     /// Which keys the target takes for one.
     same: SameKeys,
 }
@@ -346,12 +346,13 @@ impl<'a> Worker<'a> {
                 repeats.add(&ended.records, &self.refused, self.same);
             }
             if let Some(spool) = &mut self.spool {
-                let (own, nulls) = (&self.own, self.shared.request.sink.keeps_nulls());
+                let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
+                let nulls = self.shared.request.sink.keeps_nulls();
                 for (position, (key, body, _)) in sent.iter().enumerate() {
                     if !self.refused.contains(&position) {
                         let key = &*self.same.fold(key);
                         let gone = ended.gone.get(position).copied().flatten();
-                        spool.add(key, hash::seen(key, body, own, nulls), gone)?;
+                        spool.add(key, hash::seen(key, body, &own, nulls), gone)?;
                     }
                 }
             }

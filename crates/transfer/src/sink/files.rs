@@ -369,9 +369,9 @@ impl Sink for FileSink {
         self.options.folder || self.options.place.is_none()
     }
 
-    fn own_members(&self) -> Vec<&str> {
+    fn own_members(&self) -> Vec<String> {
         // A document that has this field already has its key there, or is refused.
-        self.options.key_field.as_deref().into_iter().collect()
+        self.options.key_field.clone().into_iter().collect()
     }
 
     fn keeps_nulls(&self) -> bool {

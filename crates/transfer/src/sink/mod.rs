@@ -134,7 +134,7 @@ pub trait Sink: Send + Sync {
     fn again(&self) -> Again;
 
     /// Top-level members of documents that the target adds itself, so that they are not part of what was written.
-    fn own_members(&self) -> Vec<&str> {
+    fn own_members(&self) -> Vec<String> {
         Vec::new()
     }
 

@@ -417,6 +417,12 @@ impl StoreSink {
     }
 }
 
+/// Members that the store adds to the documents of a prepared collection.
+pub(crate) fn own_members(store: &dyn AnyStore, collection: CollectionId) -> Vec<String> {
+    let always = store.capabilities().own_members.iter().map(|&name| name.to_owned());
+    always.chain(store.key_members(collection)).collect()
+}
+
 impl Sink for StoreSink {
     fn expiry(&self) -> Option<Expiry> {
         self.options.expiry
@@ -472,8 +478,8 @@ impl Sink for StoreSink {
         self.store.close().map_err(|e| of_store(&*self.store, e))
     }
 
-    fn own_members(&self) -> Vec<&str> {
-        self.store.capabilities().own_members.to_vec()
+    fn own_members(&self) -> Vec<String> {
+        own_members(&*self.store, self.options.id())
     }
 
     fn same_keys(&self) -> SameKeys {

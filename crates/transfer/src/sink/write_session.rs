@@ -18,7 +18,7 @@ use storebench_engine::store::{
 use super::merge::Merge;
 use super::request::operation;
 use super::reserved::Reserved;
-use super::store::{RecordOp, StoreSinkOptions};
+use super::store::{RecordOp, StoreSinkOptions, own_members};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
 use crate::measure;
@@ -132,7 +132,7 @@ pub(super) struct WriteSession<'a> {
     keys: BatchBuf,
     requests: Vec<measure::Request>,
     /// Members that the store adds to documents itself.
-    own: &'static [&'static str],
+    own: Vec<String>,
     /// Removes these members from the document that a merge starts from.
     pub(super) strip: Strip,
     /// Checks records for members that the store reserves for itself.
@@ -172,7 +172,7 @@ impl<'a> WriteSession<'a> {
             token: 0,
             keys: BatchBuf::new(),
             requests: Vec::new(),
-            own: can.own_members,
+            own: own_members(store, options.id()),
             strip: Strip::new(can.own_members, can.attachments_member, false),
             can: can.operations.iter().map(|(kind, _)| *kind).collect(),
             reserved: Reserved::new(can, options.own_members),

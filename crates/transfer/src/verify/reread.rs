@@ -36,6 +36,7 @@ pub(crate) fn missing_spools(
 pub(crate) fn reread(request: &CopyRequest<'_>, split: &Split, rejected: &Places) -> Result<(), TransferError> {
     let (own, nulls) = (request.sink.own_members(), request.sink.keeps_nulls());
     let (rewritten, same) = (request.sink.rewrites(), request.sink.same_keys());
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
     // No record was written earlier.
     let begun = std::fs::metadata(&request.folder).and_then(|folder| folder.created()).ok();
     let begun = begun.and_then(|begun| Timestamp::try_from(begun).ok()).unwrap_or(Timestamp::UNIX_EPOCH);

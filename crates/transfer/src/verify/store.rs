@@ -15,6 +15,7 @@ use crate::error::TransferError;
 use crate::retry::Access;
 use crate::runtime::{block_on, unless};
 use crate::session::Asker;
+use crate::sink::store::own_members;
 use crate::source::Split;
 
 /// Keys in one bulk read.
@@ -93,7 +94,8 @@ impl StoreTarget {
     ) -> Result<(), TransferError> {
         let op = Op::BulkRead { keys: keys.as_batch() };
         let request = Request { collection: self.collection, op, contents: true };
-        let own = self.store.capabilities().own_members;
+        let own = own_members(&*self.store, self.collection);
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
         let reply = asker.ask(|_| request, "could not read back the written documents", |_, _| {}).await?;
         let rows = reply.as_reply().rows.unwrap_or_default();
         // For a key requested twice, some stores return one row and others two.
@@ -101,7 +103,7 @@ impl StoreTarget {
         let same = self.store.same_keys(self.collection);
         let seen = |(key, body)| {
             let key = same.fold(key);
-            let seen = hash::seen(&key, body, own, true);
+            let seen = hash::seen(&key, body, &own, true);
             (key, seen)
         };
         let hashes: HashMap<Cow<'_, str>, Seen> = rows.iter().map(seen).collect();

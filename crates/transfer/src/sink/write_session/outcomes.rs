@@ -89,9 +89,10 @@ impl WriteSession<'_> {
         let stored: HashMap<Cow<'_, str>, &[u8]> = rows.iter().map(|(key, body)| (same.fold(key), body)).collect();
         let length = self.len(&piece);
         let batch = self.batch(&piece);
+        let own: Vec<&str> = self.own.iter().map(String::as_str).collect();
         let is_same = |item: usize| {
             let (key, body, _) = batch.ended.sent().get(piece.position(item)).unwrap_or_default();
-            let hash = |body: &[u8]| hash::of_record(key, body, self.own, true);
+            let hash = |body: &[u8]| hash::of_record(key, body, &own, true);
             stored.get(&same.fold(key)).map(|stored| *stored == body || hash(stored) == hash(body))
         };
         let absent = match &piece.step {
