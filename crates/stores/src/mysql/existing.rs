@@ -17,6 +17,9 @@ const BLOB: &str = "varbinary tinyblob blob mediumblob longblob";
 const BINARY: &str = "binary vector geometry point linestring polygon multipoint multilinestring multipolygon \
      geometrycollection";
 
+/// Character sets that do not come back from Unicode as they were: two keys would be one.
+const SEVERAL_TO_ONE: &str = "cp932 sjis eucjpms ujis big5 gbk gb2312 euckr gb18030";
+
 /// A column, as `information_schema` describes it.
 struct Column {
     name: String,
@@ -250,6 +253,10 @@ pub(super) async fn resolve(
     if key.is(&["enum set"]) {
         let why = format!("its key `{}` has the type {}, which is not ordered by its texts", key.name, key.full_type);
         return Err(their.refused(&format!("{why}; name another key column, or use --query")));
+    }
+    if SEVERAL_TO_ONE.split(' ').any(|set| key.collation.split('_').next() == Some(set)) {
+        let why = format!("its key `{}` has a character set ({}) of which several characters", key.name, key.collation);
+        return Err(their.refused(&format!("{why} are one in Unicode; name another key column, or use --query")));
     }
     let is_key = |index: &&Unique| index.columns == [key.name.as_str()];
     let is_unique = found.unique.iter().any(|index| is_key(&index));

@@ -153,10 +153,10 @@ fn their_expiry(args: &CopyArgs, from: &Endpoint, to: &Endpoint) -> TheirExpiry 
     let (Endpoint::Store(_, from), Endpoint::Store(_, to), false) = (from, to, args.drop_expiry) else {
         return if args.drop_expiry { TheirExpiry::Dropped } else { TheirExpiry::Rejected };
     };
-    let shown = from.capabilities().rows.contains(&RowsKind::Walk);
+    let shown = from.capabilities().rows.iter().any(|kind| matches!(kind, RowsKind::Walk | RowsKind::Range));
     let known = to.capabilities().supports(OpKind::Touch).is_some();
-    // In the user's own MongoDB collection, documents get no expiry.
-    let known = known && !(args.into_existing && to.describe().scheme == "mongodb");
+    // In collections of the user's own, documents get no expiry there.
+    let known = known && !(args.into_existing && matches!(to.describe().scheme, "mongodb" | "dynamodb"));
     let taken = args.op.expires();
     if shown && known && taken { TheirExpiry::Kept } else { TheirExpiry::Rejected }
 }

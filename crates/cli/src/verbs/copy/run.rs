@@ -202,8 +202,8 @@ fn announce(plan: &Plan, request: &CopyRequest<'_>, partitions: &[String], progr
     }
     if let Some(evicts) = request.sink.account().and_then(|account| account.evicts) {
         progress.note(&format!(
-            "the target removes documents by itself when its memory is full ({evicts}); at its end, the copy says whether \
-             it did"
+            "the target may remove documents by itself ({evicts}); at its end, the copy says how many, if the target counts \
+             them"
         ));
     }
     if plan.args.resume && request.begin == Begin::Fresh {

@@ -324,6 +324,7 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
         ("CREATE TABLE t (id TEXT, doc JSON, PRIMARY KEY (id(10)))", "no column `id(…)`"),
         ("CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_lithuanian_ci PRIMARY KEY, doc JSON)", "letters are one"),
         ("CREATE TABLE t (id DOUBLE PRIMARY KEY, doc JSON)", "only be read"),
+        ("CREATE TABLE t (id VARCHAR(9) CHARACTER SET cp932 PRIMARY KEY, doc JSON)", "are one in Unicode"),
         ("CREATE TABLE t (id INT PRIMARY KEY, doc INT)", "does not fit"),
         ("CREATE TABLE t (id INT PRIMARY KEY, other JSON)", "no column `doc`"),
     ] {
