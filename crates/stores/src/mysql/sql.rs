@@ -228,6 +228,8 @@ impl Table {
         // MySQL 8.0.20 and later prefer an alias of the row, which MariaDB does not know.
         let replace = format!("ON DUPLICATE KEY UPDATE {doc_column} = VALUES({doc_column})");
         let update = |to: &str| format!("UPDATE {place} SET {doc_column} = {to} {at}");
+        // From NULL comes NULL: such a document is not found.
+        let change = |to: &str| format!("{} AND {doc_column} IS NOT NULL", update(to));
         let within = |n| format!("WHERE {key_column} IN ({})", times(given, n));
         Ok(match text {
             Text::One(OpKind::Insert) => insert(1),
@@ -235,14 +237,15 @@ impl Table {
             Text::Many(OpKind::BulkInsert, n) => insert(*n),
             Text::Many(OpKind::BulkUpsert, n) => format!("{} {replace}", insert(*n)),
             Text::One(OpKind::Replace) => update("?"),
-            Text::One(OpKind::Append) => update(&format!("CONCAT({doc_column}, ?)")),
-            Text::One(OpKind::Prepend) => update(&format!("CONCAT(?, {doc_column})")),
-            Text::One(OpKind::MergePatch) => update(&format!("JSON_MERGE_PATCH({doc_column}, ?)")),
+            Text::One(OpKind::Append) => change(&format!("CONCAT({doc_column}, ?)")),
+            Text::One(OpKind::Prepend) => change(&format!("CONCAT(?, {doc_column})")),
+            Text::One(OpKind::MergePatch) => change(&format!("JSON_MERGE_PATCH({doc_column}, ?)")),
             Text::One(OpKind::CompareAndSwap) => format!("{} AND CAST({doc} AS BINARY) = ?", update("?")),
             // The value is what LAST_INSERT_ID was given last.
             Text::One(OpKind::Counter) => format!(
                 "INSERT INTO {place} ({key_column}, {doc_column}) VALUES ({given}, CAST(LAST_INSERT_ID(?) AS SIGNED)) ON \
-                 DUPLICATE KEY UPDATE {doc_column} = CAST(LAST_INSERT_ID({doc_column} + ?) AS SIGNED)"
+                 DUPLICATE KEY UPDATE {doc_column} = CAST(LAST_INSERT_ID(COALESCE({doc_column}, 0) + ?) AS \
+                 SIGNED)"
             ),
             Text::One(OpKind::Read) => format!("SELECT {doc} FROM {place} {at}"),
             Text::One(OpKind::Exists) => format!("SELECT 1 FROM {place} {at}"),

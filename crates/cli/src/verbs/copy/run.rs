@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use storebench_engine::measure::PhaseRecord;
+use storebench_engine::store::Durability;
 use storebench_engine::{Event, Observer, Stop};
 use storebench_lab::copied::{Copied, keep_copy};
 use storebench_lab::space::{
@@ -205,6 +206,15 @@ fn announce(plan: &Plan, request: &CopyRequest<'_>, partitions: &[String], progr
             "the target may remove documents by itself ({evicts}); at its end, the copy says how many, if the target counts \
              them"
         ));
+    }
+    if let Endpoint::Store(_, store) = &plan.to
+        && plan.args.durability.is_none()
+        && store.capabilities().default_durability().is_some_and(|(level, _)| level == Durability::MEMORY)
+    {
+        progress.note(
+            "the target may acknowledge documents before they are on its disk: if it ends during the copy, some may be \
+             missing, which --verify finds",
+        );
     }
     if plan.args.resume && request.begin == Begin::Fresh {
         progress.note("no unfinished copy found; starting a new one");

@@ -345,6 +345,10 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
     driven.call(Op::Upsert { key: "A", body: b"2" }).unwrap();
     driven.call(Op::Insert { key: "b", body: b"{\"x\":1}" }).unwrap();
     driven.call(Op::MergePatch { key: "b", patch: b"{\"y\":2}" }).unwrap();
+    sql(&server, "INSERT INTO t (id) VALUES ('null')");
+    let error = driven.call(Op::MergePatch { key: "null", patch: b"{\"y\":2}" }).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    sql(&server, "DELETE FROM t WHERE id = 'null'");
     assert_eq!(driven.call(Op::Insert { key: "B", body: b"3" }).unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(driven.call(Op::Upsert { key: "c", body: b"no json" }).unwrap_err().kind, ErrorKind::Refused);
     let mut items = BatchBuf::new();
