@@ -198,6 +198,10 @@ impl Store for HostedStore {
         self.ask(("same_keys", collection)).unwrap_or_default()
     }
 
+    fn key_members(&self, _: CollectionId) -> Vec<String> {
+        Vec::new()
+    }
+
     fn rows<'a>(&'a self, _: Rows<'a>) -> LocalFuture<'a, Result<Box<dyn RowStream>, StoreError>> {
         Box::pin(async { Err(StoreError::NotSupported("hosted+ cannot stream rows".into())) })
     }

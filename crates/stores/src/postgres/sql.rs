@@ -205,19 +205,21 @@ impl Table {
         let on = format!("ON CONFLICT ({key_name})");
         let replace = format!("{on} DO UPDATE SET {doc_name} = EXCLUDED.{doc_name}");
         let update = |to: String| format!("UPDATE {table} SET {doc_name} = {to} WHERE {key_column} = {given}");
+        // From NULL comes NULL: such a document of somebody else's is not found.
+        let change = |to: String| format!("{} AND t.{doc_name} IS NOT NULL", update(to));
         let (sql, types) = match kind {
             OpKind::Insert => (insert, vec![oid::TEXT, one]),
             OpKind::Upsert => (format!("{insert} {replace}"), vec![oid::TEXT, one]),
             OpKind::Replace => (update(format!("$2{cast}")), vec![oid::TEXT, one]),
-            OpKind::Append => (update(format!("t.{doc_name} || $2")), vec![oid::TEXT, one]),
-            OpKind::Prepend => (update(format!("$2 || t.{doc_name}")), vec![oid::TEXT, one]),
+            OpKind::Append => (change(format!("t.{doc_name} || $2")), vec![oid::TEXT, one]),
+            OpKind::Prepend => (change(format!("$2 || t.{doc_name}")), vec![oid::TEXT, one]),
             OpKind::Read => {
                 (format!("SELECT {revision}, {doc} FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT])
             }
             OpKind::Exists => (format!("SELECT 1 FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
             OpKind::Delete => (format!("DELETE FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
             OpKind::Counter => (
-                format!("{insert} {on} DO UPDATE SET {doc_name} = t.{doc_name} + $3 RETURNING t.{doc_name}::bigint"),
+                format!("{insert} {on} DO UPDATE SET {doc_name} = COALESCE(t.{doc_name}, 0) + $3 RETURNING t.{doc_name}::bigint"),
                 vec![oid::TEXT, one, oid::INT8],
             ),
             // An update that waits for another one reads the row again when that one has ended, including its xmin
@@ -240,7 +242,7 @@ impl Table {
                 } else {
                     cast
                 };
-                (update(format!("{merge}(t.{doc_name}{to_json}, $2){back}")), vec![oid::TEXT, oid::JSONB])
+                (change(format!("{merge}(t.{doc_name}{to_json}, $2){back}")), vec![oid::TEXT, oid::JSONB])
             }
             OpKind::BulkInsert if self.key_type.is_some() => {
                 // Reports which of the given texts were new: the column may hold `7` for a key given as `007`.

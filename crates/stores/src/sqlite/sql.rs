@@ -252,24 +252,26 @@ pub(super) fn statement(of: &Table, format: Format, kind: Kind) -> String {
     let order = if of.theirs { format!("{key} COLLATE BINARY") } else { key.clone() };
     let insert = format!("INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, {body})");
     let update = |to: String| format!("UPDATE {table} SET {body_name} = {to} WHERE {key} = ?1");
+    // From NULL comes NULL: such a document of somebody else's is not found.
+    let change = |to: String| format!("{} AND {body_name} IS NOT NULL", update(to));
     match kind {
         Kind::Insert => format!("{insert} ON CONFLICT ({key_name}) DO NOTHING"),
         Kind::Upsert => format!("{insert} ON CONFLICT ({key_name}) DO UPDATE SET {body_name} = excluded.{body_name}"),
         Kind::Replace => update(body),
         // `||` returns a text even for two blobs.
-        Kind::Append => update(format!("CAST({body_name} || ?2 AS BLOB)")),
-        Kind::Prepend => update(format!("CAST(?2 || {body_name} AS BLOB)")),
+        Kind::Append => change(format!("CAST({body_name} || ?2 AS BLOB)")),
+        Kind::Prepend => change(format!("CAST(?2 || {body_name} AS BLOB)")),
         Kind::Read => format!("SELECT {read} FROM {table} WHERE {key} = ?1"),
         Kind::Exists => format!("SELECT 1 FROM {table} WHERE {key} = ?1"),
         Kind::Delete => format!("DELETE FROM {table} WHERE {key} = ?1"),
         Kind::Counter => format!(
             "INSERT INTO {table} ({key_name}, {body_name}) VALUES (?1, ?3) ON CONFLICT ({key_name}) \
-             DO UPDATE SET {body_name} = {body_name} + ?2 RETURNING {body_name}"
+             DO UPDATE SET {body_name} = COALESCE({body_name}, 0) + ?2 RETURNING {body_name}"
         ),
         Kind::CompareAndSwap => format!("{} AND {read} = ?3", update(body)),
         Kind::Merge => {
             let patch = if format == Format::Jsonb { "jsonb_patch" } else { "json_patch" };
-            update(format!("{patch}({body_name}, ?2)"))
+            change(format!("{patch}({body_name}, ?2)"))
         }
         Kind::All => format!("SELECT {listed_key}, {read} FROM {table} ORDER BY {order} LIMIT ?2"),
         Kind::From => {
