@@ -376,7 +376,8 @@ const NOTES: &[&str] = &[
      tombstone into it, unless it is inserted.",
     "Of somebody else's table, a document is the named column, or the whole row as JSON, each column as toJson() gives \
      it: blobs as 0x…, times, UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
-     objects. Elements of collections lose their own TTL, and static columns are repeated in each row. A row with NaN or an \
+     objects. Elements of collections lose their own TTL. A row expires if all of its columns tell that they do, which \
+     collections do not; else it is copied without an expiry. Static columns are repeated in each row. A row with NaN or an \
      infinite number is an error, but not within tuples and user-defined types, where it is null. Rows can only \
      be read.",
     "A key of several columns is a JSON array of them.",

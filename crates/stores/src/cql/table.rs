@@ -211,7 +211,8 @@ impl Table {
         };
         // Collections have a TTL for each element, and counters have none.
         let expires = |column: &&Column| {
-            let frozen = column.cql_type.starts_with("frozen<") || !column.cql_type.contains('<');
+            let of = &column.cql_type;
+            let frozen = !of.contains('<') || ["frozen<", "vector<"].iter().any(|whole| of.starts_with(whole));
             column.kind == "regular" && column.cql_type != "counter" && frozen
         };
         Ok(Self {

@@ -66,7 +66,7 @@ pub(super) fn split<'n>(database: &'n str, name: &'n str) -> (&'n str, &'n str) 
     name.split_once('.').unwrap_or((database, name))
 }
 
-async fn find(server: &mut Server, database: &str, name: &str, rows: bool) -> Result<Found, StoreError> {
+async fn find(server: &mut Server, database: &str, name: &str, all: bool) -> Result<Found, StoreError> {
     let doing = "read its columns";
     let at = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", literal(database), literal(name));
     let sql = format!(
@@ -75,13 +75,13 @@ async fn find(server: &mut Server, database: &str, name: &str, rows: bool) -> Re
     let (kind, engine, comment) =
         server.query::<(String, String, String)>(doing, &sql).await?.pop().unwrap_or_default();
     let mut definition = String::new();
-    if rows && !kind.is_empty() {
-        // Columns that the user may not read are in no list, but they are an error here.
+    if all && !kind.is_empty() {
+        // Columns that the user may not read, and indexes over them, are in no list, but they are an error here.
         let place = format!("{}.{}", identifier(database), identifier(name));
-        let doing = format!("read every column of {place}, as copying whole rows needs, so grant SELECT on it");
+        let doing = format!("read every column of {place}; grant SELECT on the whole table");
         server.query::<Row>(&doing, &format!("SELECT * FROM {place} LIMIT 0")).await?;
         // MariaDB's JSON is text with a CHECK, which `information_schema` shows only to those who may change the table.
-        if server.facts.is_mariadb() && kind == "BASE TABLE" {
+        if server.facts.is_mariadb() && !kind.ends_with("VIEW") {
             let told = server.query(&doing, &format!("SHOW CREATE TABLE {place}")).await?;
             definition = told.into_iter().map(|(_, told): (String, String)| told).collect();
         }
@@ -233,7 +233,7 @@ pub(super) async fn resolve(
 ) -> Result<Table, StoreError> {
     let target = server.target.clone();
     let (database, name) = split(&target.database, &existing.name);
-    let found = find(server, database, name, existing.body.is_none()).await?;
+    let found = find(server, database, name, write || existing.body.is_none()).await?;
     let their = TheirTable {
         place: target.place(),
         name: format!("{database}.{name}"),
@@ -267,7 +267,7 @@ pub(super) async fn resolve(
         if mark(&server.facts, name, &found.comment).is_some() {
             return Err(Holdings::default().not_theirs(&their.place, &their.name));
         }
-        their.check_written(found.kind == "BASE TABLE", &key.name, is_unique)?;
+        their.check_written(matches!(&*found.kind, "BASE TABLE" | "SYSTEM VERSIONED"), &key.name, is_unique)?;
         if found.engine != "InnoDB" {
             return Err(their.refused(&format!(
                 "its engine is {}, which may do half of a statement and syncs nothing; to write into it, convert it with \

@@ -219,7 +219,9 @@ impl Table {
             OpKind::Exists => (format!("SELECT 1 FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
             OpKind::Delete => (format!("DELETE FROM {table} WHERE {key_column} = {given}"), vec![oid::TEXT]),
             OpKind::Counter => (
-                format!("{insert} {on} DO UPDATE SET {doc_name} = COALESCE(t.{doc_name}, 0) + $3 RETURNING t.{doc_name}::bigint"),
+                format!(
+                    "{insert} {on} DO UPDATE SET {doc_name} = COALESCE(t.{doc_name}, 0) + $3 RETURNING t.{doc_name}::bigint"
+                ),
                 vec![oid::TEXT, one, oid::INT8],
             ),
             // An update that waits for another one reads the row again when that one has ended, including its xmin

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use storebench_engine::store::Account;
+use storebench_engine::store::{Account, Durability};
 
 use super::{Begin, CopyReport, CopyRequest};
 
@@ -20,6 +20,9 @@ pub struct StoreCounts {
     pub missing: u64,
     /// How many documents the source has more than were read.
     pub unread: u64,
+    /// How often a connection to a target was lost that acknowledges what is not on its disk yet. If the target was
+    /// restarted, documents that it had acknowledged may be missing. Zero if they were verified.
+    pub disconnects: u64,
     /// What is in the source beside the documents, and was not copied.
     pub left_out: Vec<LeftOut>,
 }
@@ -35,9 +38,9 @@ pub struct LeftOut {
 }
 
 impl StoreCounts {
-    /// Whether documents are missing.
+    /// Whether documents are missing, or may be.
     pub fn is_loss(&self) -> bool {
-        self.evicted + self.missing + self.unread > 0
+        self.evicted + self.missing + self.unread + self.disconnects > 0
     }
 }
 
@@ -52,9 +55,19 @@ impl Before {
         Self { source: request.source.account(), target: request.sink.account() }
     }
 
-    /// Counts again at the end of a copy. `None` if there is nothing to say.
-    pub(super) fn compare(self, request: &CopyRequest<'_>, report: &CopyReport) -> Option<StoreCounts> {
+    /// Counts again at the end of a copy. `None` if there is nothing to say. `disconnects` is how often connections to the
+    /// target were lost.
+    pub(super) fn compare(
+        self,
+        request: &CopyRequest<'_>,
+        report: &CopyReport,
+        disconnects: u64,
+    ) -> Option<StoreCounts> {
         let mut counted = StoreCounts::default();
+        let forgets = request.sink.writes().is_ok_and(|writes| writes.durability == Durability::MEMORY);
+        if forgets && report.verified.as_ref().is_none_or(|verified| !verified.equal) {
+            counted.disconnects = disconnects;
+        }
         if let Some((before, after)) = self.target.zip(request.sink.account()) {
             // After a restart, a server counts from zero.
             counted.evicted =

@@ -43,6 +43,8 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
                 let _under_way = shared.begin_split();
                 Worker::new(shared, probe, split).copy(scope, &mut **writer).await?;
             }
+            let lost = writer.map_or(0, |writer| writer.disconnects());
+            shared.disconnects.fetch_add(lost, std::sync::atomic::Ordering::Relaxed);
             Ok(())
         })
     })

@@ -240,6 +240,11 @@ pub trait Writer {
     /// Moves the measured requests since the last call to `into`.
     fn requests(&mut self, into: &mut Vec<Request>);
 
+    /// How often a connection to the target was lost.
+    fn disconnects(&self) -> u64 {
+        0
+    }
+
     /// Moves finished batches to `ended`. `Ready` if none is in progress.
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>>;
 

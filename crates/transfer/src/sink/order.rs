@@ -100,6 +100,10 @@ impl Writer for InOrder<'_> {
         Ok(())
     }
 
+    fn disconnects(&self) -> u64 {
+        self.write_session.disconnects()
+    }
+
     fn requests(&mut self, into: &mut Vec<Request>) {
         self.write_session.requests(into);
     }

@@ -370,6 +370,10 @@ impl Writer for WriteSession<'_> {
         into.append(&mut self.requests);
     }
 
+    fn disconnects(&self) -> u64 {
+        self.session.counters().disconnects
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) -> Poll<Result<(), TransferError>> {
         loop {
             let _ = self.session.poll(cx, &mut adding_to(&mut self.answers));

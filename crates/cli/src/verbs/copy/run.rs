@@ -207,10 +207,7 @@ fn announce(plan: &Plan, request: &CopyRequest<'_>, partitions: &[String], progr
              them"
         ));
     }
-    if let Endpoint::Store(_, store) = &plan.to
-        && plan.args.durability.is_none()
-        && store.capabilities().default_durability().is_some_and(|(level, _)| level == Durability::MEMORY)
-    {
+    if request.sink.writes().is_ok_and(|writes| writes.durability == Durability::MEMORY) {
         progress.note(
             "the target may acknowledge documents before they are on its disk: if it ends during the copy, some may be \
              missing, which --verify finds",

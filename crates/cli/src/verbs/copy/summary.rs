@@ -114,6 +114,12 @@ fn counted(counted: &StoreCounts) -> Vec<String> {
     let mut lines: Vec<String> = losses(counted).into_iter().map(|loss| format!("NOT COMPLETE: {loss}")).collect();
     let beside = counted.left_out.iter().map(|left_out| format!("{} {}", count(left_out.count), left_out.what));
     let beside = beside.collect::<Vec<_>>().join(", ");
+    lines.extend(some_of(counted.disconnects, "connection").map(|lost| {
+        format!(
+            "PERHAPS NOT COMPLETE: {lost} to the target broke, and it acknowledges documents before they are on its disk. If \
+             it was restarted, some are missing; copy with --verify to find out"
+        )
+    }));
     lines.extend((!beside.is_empty()).then(|| format!("not copied: {beside}")));
     lines
 }
