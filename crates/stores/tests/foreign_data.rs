@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use crate::common::{Ask, Scheme, layout, options, snapshot};
-use storebench_engine::store::{CollectionLayout, CopyId, ErrorKind, Existing, Layout, Namespace, Prepare, StoreError};
+use storebench_engine::store::{
+    CollectionLayout, CopyId, ErrorKind, Existing, Layout, Namespace, Op, Prepare, StoreError,
+};
 
 /// Creates a foreign database at the path, with the engine itself.
 fn theirs(scheme: Scheme, path: &Path) {
@@ -298,7 +300,7 @@ fn a_write_that_a_trigger_of_theirs_ignores_is_refused_in_words_that_fit() {
     rusqlite::Connection::open(&path)
         .unwrap()
         .execute_batch(
-            "CREATE TABLE own (key TEXT PRIMARY KEY, body TEXT); \
+            "CREATE TABLE own (key TEXT PRIMARY KEY, body TEXT); INSERT INTO own (key) VALUES ('null'); \
              CREATE TRIGGER odd BEFORE INSERT ON own BEGIN SELECT RAISE(IGNORE); END;",
         )
         .unwrap();
@@ -307,6 +309,11 @@ fn a_write_that_a_trigger_of_theirs_ignores_is_refused_in_words_that_fit() {
     let one = layout("own").collections.swap_remove(0);
     let own = CollectionLayout { existing, indexes: Vec::new(), ..one };
     store.prepare(&Layout { collections: vec![own] }, Prepare::WriteExisting).unwrap();
-    let error = Ask::new(&*store).try_upsert("a", b"{}").unwrap_err();
+    let mut ask = Ask::new(&*store);
+    let error = ask.try_upsert("a", b"{}").unwrap_err();
     assert!(error.kind == ErrorKind::Refused && error.message.contains("a trigger"), "{error}");
+    // From NULL comes NULL, so such a document cannot be changed.
+    let merge = Op::MergePatch { key: "null", patch: br#"{"a":1}"# };
+    let error = ask.run(merge, |reply| reply.documents).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
 }
