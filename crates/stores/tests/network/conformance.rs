@@ -29,11 +29,6 @@ mod couchbase {
     }
 
     #[test]
-    fn one_node() {
-        leaves_nothing(&fake(FakeOptions::default()), "");
-    }
-
-    #[test]
     fn one_node_with_compressed_documents() {
         leaves_nothing(&fake(FakeOptions::default()), "?compression=snappy");
     }

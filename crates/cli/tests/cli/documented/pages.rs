@@ -236,7 +236,7 @@ fn command_line_cases() -> Vec<Case> {
             "study.toml --scale 0.01 --set phases.warm-up.duration=100ms --set phases.mixed.duration=300ms",
         )]),
         Case::of("storebench run bulk-insert").how(How::SameAs("studies/bulk-insert.toml")),
-        Case::of("storebench conform couchbase:").how(How::SameAs("docs/stores.md")),
+        Case::of("storebench conform mongodb:").how(How::SameAs("docs/stores.md")),
         Case::of("storebench run reading-list --preset server --store postgres://me@db.example/bench \\")
             .edits(&[("\\\n    --resume storebench-runs/reading-list-20261122-204520", "")])
             .how(How::Planned),
