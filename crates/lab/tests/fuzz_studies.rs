@@ -59,7 +59,7 @@ static ALLOCATOR: Counting = Counting;
 /// More than any of these small files can ask for. Most of it is for a plan of ten thousand configurations.
 const MOST_BYTES: usize = 512 << 20;
 /// Number of inputs of the test that always runs.
-const FEW: u64 = 3_000;
+const FEW: u64 = 1_500;
 
 /// Texts inserted where something else is expected.
 const WORDS: &[&str] = &[

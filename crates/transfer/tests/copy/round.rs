@@ -124,7 +124,7 @@ fn round_trips(cases: u32) {
 
 #[test]
 fn documents_of_any_shape_come_back_from_files_with_columns() {
-    round_trips(40);
+    round_trips(20);
 }
 
 #[test]
