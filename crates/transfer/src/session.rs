@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use storebench_documents::keys::Rng;
 use storebench_engine::store::{
-    AnyStore, Completions, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, Op, OpError, OpKind, OwnedReply,
-    PhaseStart, Reply, Request, Session, SessionOptions, StoreError, Token,
+    AnyStore, CollectionId, Completions, Durability, DurabilityRequest, ErrorKind, NAME_COLUMNS, Op, OpError, OpKind,
+    OwnedReply, PhaseStart, Reply, Request, Session, SessionOptions, StoreError, Token,
 };
 use storebench_engine::{Clock, RealClock};
 
@@ -47,6 +47,12 @@ pub(crate) fn options(store: &dyn AnyStore, request: &SessionRequest) -> Result<
         clock: Arc::new(RealClock::new()),
         phase_start: PhaseStart::new(),
     })
+}
+
+/// Members that the store adds to the documents of a prepared collection.
+pub(crate) fn own_members(store: &dyn AnyStore, collection: CollectionId) -> Vec<String> {
+    let always = store.capabilities().own_members.iter().map(|&name| name.to_owned());
+    always.chain(store.key_members(collection)).collect()
 }
 
 /// Opens a session of a store that was reachable before. Retries while the store is unreachable, as a session would.

@@ -49,7 +49,7 @@ fn keys_that_a_table_takes_for_one_are_counted() {
         let done =
             cli.run(&format!("copy a.jsonl sqlite:own.db --into-existing --to-collection {table} --verify -p 1"));
         assert_eq!(done.code, 0, "{table}: {done:?}");
-        assert!(done.out.contains("1 records repeat an earlier key: the target holds 1 fewer"), "{table}: {done:?}");
+        assert!(done.out.contains("1 record repeats an earlier key: the target holds 1 fewer"), "{table}: {done:?}");
         let kept: i64 = file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 2, "{table}");
     }

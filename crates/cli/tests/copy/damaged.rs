@@ -178,5 +178,5 @@ fn keys_that_repeat_are_told_without_verify() {
     let cli = Cli::new();
     cli.write("in.jsonl", "{\"_id\":\"a\",\"n\":1}\n{\"_id\":\"b\"}\n{\"_id\":\"a\",\"n\":2}\n");
     let done = cli.run("copy in.jsonl sqlite:b.db --to-collection x").code(0);
-    assert!(done.out.contains("1 records repeat an earlier key: the target holds 1 fewer documents"), "{done:?}");
+    assert!(done.out.contains("1 record repeats an earlier key: the target holds 1 fewer documents"), "{done:?}");
 }

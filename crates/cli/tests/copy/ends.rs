@@ -149,7 +149,7 @@ fn keys_that_two_indexes_of_an_alias_hold_are_counted(server: &Server) {
     let cli = Cli::new();
     let to = format!("sqlite:{}", cli.path("both.db").display());
     let done = cli.run_args(&["copy", &server.url, &to, "--from-collection", "both"]).code(0);
-    assert!(done.out.contains("1 records repeat an earlier key"), "{done:?}");
+    assert!(done.out.contains("1 record repeats an earlier key"), "{done:?}");
 }
 
 #[test]

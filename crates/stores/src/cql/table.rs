@@ -45,7 +45,8 @@ enum Form {
     Json,
     /// A number as text, because the server's JSON has `null` for NaN and for infinity.
     Float,
-    /// JSON of numbers in a collection, which has no `null` of its own.
+    /// JSON of a collection of numbers. No element is null, so `null` in the server's JSON is NaN or infinity, which
+    /// is refused.
     Floats,
 }
 

@@ -5,7 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
     Any,
-    /// The collation takes texts for one that differ in more than case.
+    /// The collation takes texts for one that differ in more than case, as `o` and `ö` or `a` and `a `. Any text finds
+    /// its row. Only those are written of which no two are one but for their case.
     Collated,
     /// `BINARY` of this many bytes. The server fills shorter ones with zeros.
     Fixed(usize),

@@ -9,7 +9,7 @@ mod merge;
 mod order;
 mod request;
 mod reserved;
-pub(crate) mod store;
+mod store;
 #[cfg(feature = "tables")]
 mod tables;
 mod untaken;

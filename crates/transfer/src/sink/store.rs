@@ -17,7 +17,7 @@ use crate::error::TransferError;
 use crate::jq::Jq;
 use crate::measure::{RequestKinds, Writes};
 use crate::retry::Access;
-use crate::session::{self, SessionRequest, of_store};
+use crate::session::{self, SessionRequest, of_store, own_members};
 use crate::shape::Expiry;
 use crate::source::Room;
 use crate::verify::{StoreTarget, Target};
@@ -415,12 +415,6 @@ impl StoreSink {
     fn request(options: &StoreSinkOptions) -> SessionRequest {
         SessionRequest { durability: options.durability, access: options.access, in_flight: options.in_flight }
     }
-}
-
-/// Members that the store adds to the documents of a prepared collection.
-pub(crate) fn own_members(store: &dyn AnyStore, collection: CollectionId) -> Vec<String> {
-    let always = store.capabilities().own_members.iter().map(|&name| name.to_owned());
-    always.chain(store.key_members(collection)).collect()
 }
 
 impl Sink for StoreSink {

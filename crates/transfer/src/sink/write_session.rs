@@ -18,13 +18,13 @@ use storebench_engine::store::{
 use super::merge::Merge;
 use super::request::operation;
 use super::reserved::Reserved;
-use super::store::{RecordOp, StoreSinkOptions, own_members};
+use super::store::{RecordOp, StoreSinkOptions};
 use super::{Ended, Refusal, Writer};
 use crate::error::TransferError;
 use crate::measure;
 use crate::records::Records;
 use crate::retry::Tries;
-use crate::session::{Answer, adding_to};
+use crate::session::{Answer, adding_to, own_members};
 use crate::shape::Strip;
 use crate::timer::Timer;
 

@@ -14,8 +14,7 @@ use super::{Target, interrupted};
 use crate::error::TransferError;
 use crate::retry::Access;
 use crate::runtime::{block_on, unless};
-use crate::session::Asker;
-use crate::sink::store::own_members;
+use crate::session::{Asker, own_members};
 use crate::source::Split;
 
 /// Keys in one bulk read.

@@ -221,16 +221,17 @@ fn repeated(report: &CopyReport, args: &CopyArgs, into_store: bool) -> Option<St
         (true, false) => "",
     };
     let records = count(repeated.records);
+    let repeat = if repeated.records == 1 { "record repeats" } else { "records repeat" };
+    let repeat = format!("{how}{records} {repeat} an earlier key");
     let any_order = matches!(args.op, RecordOp::Delete | RecordOp::Counter) && args.records.op_field.is_none();
     let order = if !into_store || any_order || repeated.in_order { "" } else { ANY_PART };
     let upserts = args.op == RecordOp::Upsert && args.records.op_field.is_none();
     match into_store {
-        true if upserts => Some(format!(
-            "{how}{records} records repeat an earlier key: the target holds {how}{records} fewer documents than were \
-             written{order}"
-        )),
+        true if upserts => {
+            Some(format!("{repeat}: the target holds {how}{records} fewer documents than were written{order}"))
+        }
         true if order.is_empty() => None,
-        _ => Some(format!("{how}{records} records repeat an earlier key{order}")),
+        _ => Some(format!("{repeat}{order}")),
     }
 }
 
