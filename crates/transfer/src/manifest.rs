@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FlockOperation;
@@ -130,6 +131,8 @@ pub(crate) enum Entry {
     Finished,
     /// Reading back found differences in these splits, which were done. A resume copies them again.
     Differs { splits: BTreeSet<u32> },
+    /// Connections to the target were lost.
+    Disconnects { times: u64 },
     /// Some records of a split, which may not be written twice, are about to be sent. Those before them are settled.
     Sending {
         split: u32,
@@ -166,6 +169,9 @@ pub(crate) struct Manifest {
     pub(crate) keys: BTreeMap<u32, Vec<String>>,
     /// Whether the target is in its final state.
     pub(crate) finished: bool,
+    /// How often connections to the target were lost, in earlier processes, too: one that was restarted may have
+    /// forgotten records of splits that were done before.
+    pub(crate) disconnects: AtomicU64,
     _lock: File,
 }
 
@@ -259,7 +265,8 @@ impl Manifest {
         let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
         let (done, partly, keys) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (file, damaged) = (Mutex::new(file), Mutex::default());
-        Ok(Self { path, file, header, done, damaged, partly, keys, finished: false, _lock: lock })
+        let (finished, disconnects) = (false, AtomicU64::new(0));
+        Ok(Self { path, file, header, done, damaged, partly, keys, finished, disconnects, _lock: lock })
     }
 
     /// Reads the log of an unfinished copy.
@@ -272,7 +279,7 @@ impl Manifest {
         let mut line = Vec::new();
         lines.read_until(b'\n', &mut line).map_err(failed)?;
         let header = header(&path, &line)?;
-        let (mut done, mut partly, mut finished) = (BTreeMap::new(), BTreeMap::new(), false);
+        let (mut done, mut partly, mut finished, mut disconnects) = (BTreeMap::new(), BTreeMap::new(), false, 0);
         let mut damaged = BTreeMap::new();
         let mut written: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let mut whole = line.len() as u64;
@@ -291,6 +298,7 @@ impl Manifest {
                     partly.remove(&split);
                 }
                 Entry::Finished => finished = true,
+                Entry::Disconnects { times } => disconnects += times,
                 Entry::Differs { splits } => {
                     done.retain(|split, _| !splits.contains(split));
                     damaged.retain(|split, _| !splits.contains(split));
@@ -306,8 +314,8 @@ impl Manifest {
         }
         drop(lines);
         file.set_len(whole).map_err(failed)?;
-        let (file, damaged) = (Mutex::new(file), Mutex::new(damaged));
-        Ok(Self { path, file, header, done, damaged, partly, keys: written, finished, _lock: lock })
+        let (file, damaged, disconnects) = (Mutex::new(file), Mutex::new(damaged), AtomicU64::new(disconnects));
+        Ok(Self { path, file, header, done, damaged, partly, keys: written, finished, disconnects, _lock: lock })
     }
 
     /// Marks a split as done. After this returns, no resume reads the split again.
@@ -322,6 +330,12 @@ impl Manifest {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         damaged.extend(damage.map(|damage| (split, damage)));
         Ok(())
+    }
+
+    /// Notes that connections to the target were lost.
+    pub(crate) fn disconnected(&self, times: u64) -> Result<(), TransferError> {
+        self.disconnects.fetch_add(times, Ordering::Relaxed);
+        self.add(&Entry::Disconnects { times })
     }
 
     /// Adds an entry, and syncs it.

@@ -9,12 +9,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::TransferError;
 
 /// One line of the file: a record that did not arrive.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Reject {
     /// Where the record was in the source.
     pub from: String,
@@ -33,8 +33,8 @@ pub struct Reject {
     pub why: String,
     /// Number of attempts; 0 if it was never sent.
     pub tries: u32,
-    /// The record as it was read: JSON, or a string if it is not JSON.
-    pub record: Value,
+    /// The record as it was read, digit by digit: JSON, or a string if it is not JSON.
+    pub record: Box<RawValue>,
     /// The bytes of a record that is not UTF-8, as base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_base64: Option<String>,
@@ -228,14 +228,27 @@ fn parts(why: &str) -> Vec<String> {
     parts
 }
 
-/// A record for the file: as JSON if it is valid JSON, else as a string.
-pub(crate) fn record(text: &[u8]) -> Value {
-    serde_json::from_slice(text).unwrap_or_else(|_| String::from_utf8_lossy(text).into_owned().into())
+/// A record for the file: its own text if it is valid JSON, else that text as a string.
+pub(crate) fn record(text: &[u8]) -> Box<RawValue> {
+    // JSON has line ends only between its values, and the file has a line for each record.
+    let on_one_line: Vec<u8> = text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect();
+    serde_json::from_slice(&on_one_line).or_else(|_| to_raw_value(&String::from_utf8_lossy(text))).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_keeps_its_digits_and_members() {
+        for (text, kept) in [
+            (r#"{"n":12345678901234567890.10,"a":1,"a":2}"#, r#"{"n":12345678901234567890.10,"a":1,"a":2}"#),
+            ("{\"a\":\r\n1}", r#"{"a":  1}"#),
+            ("{\"a\n", r#""{\"a\n""#),
+        ] {
+            assert_eq!(record(text.as_bytes()).get(), kept);
+        }
+    }
 
     #[test]
     fn rejects_are_counted_by_their_reasons() {
@@ -260,7 +273,7 @@ mod tests {
                 error: error.into(),
                 why: why.into(),
                 tries: 0,
-                record: Value::Null,
+                record: record(b"{"),
                 record_base64: None,
             };
             rejects.add(&reject).unwrap();

@@ -1,8 +1,6 @@
 //! What an operation does to one document, for engines that offer only get and put.
 
-use serde_json::Value;
-
-use super::{ErrorKind, Op, OpError, OpKind, Request, merge_patch};
+use super::{ErrorKind, Op, OpError, OpKind, Request, check_patch, merge_patch};
 use storebench_study::workload::Body;
 
 /// What to write.
@@ -108,28 +106,15 @@ pub fn effect<'a>(op: &Op<'a>, kind: Body, old: Option<&[u8]>, scratch: &mut Vec
             if kind != Body::Json {
                 return Err(wrong_collection("merge works on collections of JSON only"));
             }
-            let patch: Value = serde_json::from_slice(patch)
-                .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-            if !patch.is_object() {
+            check_patch(patch)?;
+            if !patch.trim_ascii_start().starts_with(b"{") {
                 return Err(OpError::fixed(ErrorKind::Refused, "a merge patch must be a JSON object"));
             }
-            *scratch = merged(old.ok_or(OpError::not_found())?, &patch)?;
+            *scratch = merge_patch(old.ok_or(OpError::not_found())?, patch)?;
             Ok(Effect::PutScratch { counter: None })
         }
         _ => Err(OpError::unsupported()),
     }
-}
-
-/// The result of merging a patch into a stored document.
-///
-/// # Errors
-/// *Failed* if the stored document is not JSON.
-pub fn merged(old: &[u8], patch: &Value) -> Result<Vec<u8>, OpError> {
-    let mut document = serde_json::from_slice(old)
-        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the stored document is not JSON: {e}")))?;
-    merge_patch(&mut document, patch);
-    serde_json::to_vec(&document)
-        .map_err(|e| OpError::new(ErrorKind::Failed, format!("the merged document cannot be written: {e}")))
 }
 
 /// Adding would leave the 64-bit range.

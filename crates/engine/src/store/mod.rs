@@ -47,7 +47,7 @@ pub use futures::{FutureSession, Respond};
 pub use held::{DueTimes, Held, HeldSession};
 pub use limit::{Limit, Schedule};
 pub use memory::{MemorySession, MemoryStore};
-pub use merge_patch::merge_patch;
+pub use merge_patch::{check_patch, merge_patch};
 pub use null::{NullSession, NullStore};
 pub use operation::{BulkWrite, CollectionId, Op, Request, Token, ViewRows};
 pub use optimistic::{Named, Optimistic};

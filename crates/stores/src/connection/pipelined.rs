@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use storebench_engine::store::{
     BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Request, Session, SessionCounters, Token,
+    check_patch,
 };
 
 use super::{Answers, Change, Collection, Link, NONE, Works};
@@ -267,9 +268,8 @@ impl<D: Dialect> Pipelined<D> {
             Op::BulkRead { keys } => self.bulk(keys, |key, _| Op::Read { key }, awaited, out),
             Op::BulkDelete { keys } => self.bulk(keys, |key, _| Op::Delete { key }, awaited, out),
             Op::MergePatch { key, patch } => {
-                let patch = serde_json::from_slice(patch)
-                    .map_err(|e| OpError::new(ErrorKind::Refused, format!("the patch is not JSON: {e}")))?;
-                self.in_steps(key, Change::Patch(patch), awaited, out)
+                check_patch(patch)?;
+                self.in_steps(key, Change::Patch(patch.to_vec()), awaited, out)
             }
             Op::Counter { key, delta, initial } if D::COUNTS_IN_STEPS => {
                 self.in_steps(key, Change::Add { delta, initial, sum: initial }, awaited, out)

@@ -1,9 +1,8 @@
 //! Operations with more than one request or answer.
 
-use serde_json::Value;
-use storebench_engine::store::{BatchBuf, ErrorKind, OpError, Reject, Reply};
+use storebench_engine::store::{BatchBuf, ErrorKind, OpError, Reject, Reply, merge_patch};
 
-use crate::document::{OVERFLOW, counter, merged};
+use crate::document::{OVERFLOW, counter};
 
 /// No [`Work`]: the operation has one request and one answer.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -43,14 +42,14 @@ pub(crate) struct Work {
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Merges a patch (RFC 7396) into it.
-    Patch(Value),
+    Patch(Vec<u8>),
     /// Adds `delta` to a counter, which starts at `initial`. `sum` is the value that the last step writes.
     Add { delta: i64, initial: i64, sum: i64 },
 }
 
 impl Default for Change {
     fn default() -> Self {
-        Self::Patch(Value::Null)
+        Self::Patch(Vec::new())
     }
 }
 
@@ -61,7 +60,7 @@ impl Change {
     /// *Refused* or *failed* for a document that cannot be changed so.
     pub(crate) fn applied(&mut self, old: &[u8]) -> Result<Vec<u8>, OpError> {
         match self {
-            Self::Patch(patch) => merged(old, patch),
+            Self::Patch(patch) => merge_patch(old, patch),
             Self::Add { delta, sum, .. } => {
                 *sum = counter(old)?.checked_add(*delta).ok_or(OVERFLOW)?;
                 Ok(sum.to_string().into_bytes())

@@ -1,6 +1,6 @@
 //! The first message of each operation. This module does no I/O.
 
-use storebench_engine::store::{Batch, BulkWrite, Op, OpError, Reject, Request};
+use storebench_engine::store::{Batch, BulkWrite, Op, OpError, Reject, Request, check_patch};
 
 use super::bson::{self, DOCUMENT};
 use super::bulk::Bulk;
@@ -90,16 +90,15 @@ impl Begin<'_> {
                 Plan::Counter { key: key.to_owned(), delta, initial, making: false }
             }
             Op::MergePatch { key, patch } => {
-                let patch =
-                    serde_json::from_slice(patch).map_err(|e| refused(format!("the patch is not JSON: {e}")))?;
+                check_patch(patch)?;
                 if collection.theirs {
                     // Unchanged members keep their types, including those that JSON lacks.
-                    let changes = Changes::of(&patch)?;
+                    let changes = Changes::of(patch)?;
                     self.builder.replace(&at(key), |out| changes.write(out))?;
                     self.check_size()?;
                     Plan::Write
                 } else {
-                    self.rework(key, Change::Merge(patch))?
+                    self.rework(key, Change::Merge(patch.to_vec()))?
                 }
             }
             Op::Append { key, bytes } | Op::Prepend { key, bytes } => {

@@ -89,7 +89,7 @@ pub(super) struct Rework {
 
 #[derive(Debug)]
 pub(super) enum Change {
-    Merge(serde_json::Value),
+    Merge(Vec<u8>),
     Append(Vec<u8>),
     Prepend(Vec<u8>),
 }
@@ -354,9 +354,7 @@ impl Rework {
         let which = Which { key: &self.key, revision: Some(revision), upsert: false };
         let parts = match &self.change {
             Change::Merge(patch) => {
-                let mut document = serde_json::from_slice(&body).map_err(|_| damaged())?;
-                merge_patch(&mut document, patch);
-                let merged = serde_json::to_vec(&document).map_err(|_| damaged())?;
+                let merged = merge_patch(&body, patch)?;
                 let expiry = Members::of(stored).ok().and_then(|m| m.get(EXPIRY)).filter(|v| v.kind == bson::DATE);
                 let expiry = expiry.and_then(|value| value.bytes.try_into().ok()).map(i64::from_le_bytes);
                 builder.replace(&which, |out| {

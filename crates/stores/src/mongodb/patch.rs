@@ -5,7 +5,7 @@
 //! if it leads through objects. If the stored member is anything else, the server refuses the update. This module
 //! refuses patches that paths cannot express.
 
-use serde_json::{Map, Value};
+use storebench_documents::json::{members, name};
 use storebench_engine::store::OpError;
 
 use super::bson::{self, DOCUMENT};
@@ -18,7 +18,8 @@ const NOBODY_S: &str = "_sb_none";
 /// What a patch changes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes<'p> {
-    set: Vec<(String, &'p Value)>,
+    /// With the text of the value.
+    set: Vec<(String, &'p [u8])>,
     unset: Vec<String>,
 }
 
@@ -27,19 +28,20 @@ impl<'p> Changes<'p> {
     ///
     /// # Errors
     /// *Refused*, if an update cannot express the patch.
-    pub(super) fn of(patch: &'p Value) -> Result<Self, OpError> {
-        let Value::Object(members) = patch else {
+    pub(super) fn of(patch: &'p [u8]) -> Result<Self, OpError> {
+        if !patch.trim_ascii_start().starts_with(b"{") {
             return Err(refused(
                 "the patch is not an object, so it would replace the document with something that is not a document",
             ));
-        };
+        }
         let mut changes = Self::default();
-        changes.add("", members)?;
+        changes.add("", patch)?;
         Ok(changes)
     }
 
-    fn add(&mut self, path: &str, members: &'p Map<String, Value>) -> Result<(), OpError> {
-        for (name, value) in members {
+    fn add(&mut self, path: &str, object: &'p [u8]) -> Result<(), OpError> {
+        for member in members(object) {
+            let name = name(member.name).unwrap_or_default();
             // A number would be an index into an array.
             let number = !path.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
             if name.is_empty() || number || name.starts_with('$') || name.contains(['.', '\0']) {
@@ -47,19 +49,19 @@ impl<'p> Changes<'p> {
                     "the patch contains the member name `{name}`, which MongoDB would not read as a plain name"
                 )));
             }
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let path = if path.is_empty() { name.into_owned() } else { format!("{path}.{name}") };
             if path == encode::KEY {
                 return Err(refused("the patch changes `_id`, which is the key; leave it out"));
             }
-            match value {
-                Value::Null => self.unset.push(path),
-                Value::Object(members) if members.is_empty() => {
+            match member.value {
+                b"null" => self.unset.push(path),
+                object if object.starts_with(b"{") && members(object).next().is_none() => {
                     return Err(refused(format!(
                         "the patch merges an empty object into `{path}`, to replace only a value that is not an \
                          object; MongoDB cannot express that"
                     )));
                 }
-                Value::Object(members) => self.add(&path, members)?,
+                object if object.starts_with(b"{") => self.add(&path, object)?,
                 value => self.set.push((path, value)),
             }
         }
@@ -74,7 +76,7 @@ impl<'p> Changes<'p> {
         if !self.set.is_empty() {
             bson::nested(out, DOCUMENT, "$set", |out| {
                 let mut set = self.set.iter();
-                set.try_for_each(|(path, value)| encode::member(path, value.to_string().as_bytes(), out).map(drop))
+                set.try_for_each(|(path, value)| encode::member(path, value, out).map(drop))
             })?;
         }
         let nobody_s = self.set.is_empty() && self.unset.is_empty();
@@ -99,12 +101,11 @@ mod tests {
 
     #[test]
     fn members_are_set_and_removed_by_their_paths() {
-        let patch = json!({"a": 1, "b": null, "c": {"d": [1], "e": {"f": null}}});
-        let changes = Changes::of(&patch).unwrap();
-        assert_eq!(changes.set, [("a".to_owned(), &json!(1)), ("c.d".to_owned(), &json!([1]))]);
+        let changes = Changes::of(br#"{"a":1.0,"b":null,"c":{"d":[1],"e":{"f":null}}}"#).unwrap();
+        assert_eq!(changes.set, [("a".to_owned(), &b"1.0"[..]), ("c.d".to_owned(), b"[1]")]);
         assert_eq!(changes.unset, ["b", "c.e.f"]);
         let mut out = Vec::new();
-        Changes::of(&json!({})).unwrap().write(&mut out).unwrap();
+        Changes::of(b"{}").unwrap().write(&mut out).unwrap();
         assert!(!out.is_empty(), "an update without members would replace the document");
     }
 
@@ -119,8 +120,8 @@ mod tests {
             json!({"a": {}}),
             json!({"_id": "x"}),
         ] {
-            assert_eq!(Changes::of(&patch).unwrap_err().kind, ErrorKind::Refused, "{patch}");
+            assert_eq!(Changes::of(patch.to_string().as_bytes()).unwrap_err().kind, ErrorKind::Refused, "{patch}");
         }
-        assert!(Changes::of(&json!({"0": 1, "a": {"_id": 2}})).is_ok());
+        assert!(Changes::of(br#"{"0":1,"a":{"_id":2}}"#).is_ok());
     }
 }

@@ -7,7 +7,7 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -212,8 +212,6 @@ struct Shared<'a> {
     under_way: AtomicU32,
     at_once: AtomicU32,
     counts: Mutex<Counts>,
-    /// How often connections to the target were lost.
-    disconnects: AtomicU64,
     /// Whether a key may come more than once.
     may_repeat: bool,
     repeats: Option<Repeats>,
@@ -259,7 +257,6 @@ impl<'a> Shared<'a> {
             under_way: AtomicU32::new(0),
             at_once: AtomicU32::new(0),
             counts: Mutex::new(before),
-            disconnects: AtomicU64::new(0),
             may_repeat,
             repeats: counts_repeats.then(|| Repeats::new(repeats::MOST)),
             todo,
@@ -399,8 +396,8 @@ pub fn copy(
         interrupted,
         counted: None,
     };
-    let counted =
-        if interrupted { None } else { counted.compare(request, &report, shared.disconnects.load(Ordering::Relaxed)) };
+    let disconnects = shared.manifest.disconnects.load(Ordering::Relaxed);
+    let counted = if interrupted { None } else { counted.compare(request, &report, disconnects) };
     let report = CopyReport { counted, ..report };
     if !interrupted {
         request.sink.close()?;

@@ -75,10 +75,10 @@ enum Work {
 }
 
 /// What a task did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TaskReport(Vec<SplitReport>);
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SplitReport {
     Copied { split: u32, counts: Counts, damage: Option<Damage>, keys: Vec<String>, rejects: Vec<Reject> },

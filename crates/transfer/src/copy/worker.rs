@@ -2,11 +2,12 @@
 
 use std::future::poll_fn;
 use std::sync::PoisonError;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::thread::Scope;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::value::to_raw_value;
 use storebench_engine::store::{ErrorKind, SameKeys};
 use storebench_engine::{Clock, RealClock};
 
@@ -31,7 +32,7 @@ const SPARE: usize = 16;
 pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferError> {
     std::thread::scope(|scope| {
         block_on(async {
-            let mut writer = None;
+            let (mut writer, mut lost) = (None, 0);
             while let Some(split) = shared.take() {
                 let writer = match &mut writer {
                     Some(writer) => writer,
@@ -41,10 +42,10 @@ pub(super) fn run(shared: &Shared<'_>, probe: &Probe) -> Result<(), TransferErro
                     },
                 };
                 let _under_way = shared.begin_split();
-                Worker::new(shared, probe, split).copy(scope, &mut **writer).await?;
+                let mut worker = Worker::new(shared, probe, split, lost);
+                worker.copy(scope, &mut **writer).await?;
+                lost = worker.lost;
             }
-            let lost = writer.map_or(0, |writer| writer.disconnects());
-            shared.disconnects.fetch_add(lost, std::sync::atomic::Ordering::Relaxed);
             Ok(())
         })
     })
@@ -71,6 +72,8 @@ async fn open<'scope>(
 struct Worker<'a> {
     shared: &'a Shared<'a>,
     probe: &'a Probe,
+    /// How often the writer had lost its connection, which is logged.
+    lost: u64,
     /// Measured requests that are not recorded yet.
     requests: Vec<Request>,
     split: &'a Split,
@@ -97,11 +100,12 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, probe: &'a Probe, split: &'a Split) -> Self {
+    fn new(shared: &'a Shared<'a>, probe: &'a Probe, split: &'a Split, lost: u64) -> Self {
         let partly = shared.manifest.partly.get(&split.number).copied().unwrap_or_default();
         Self {
             shared,
             probe,
+            lost,
             requests: Vec::new(),
             split,
             clock: RealClock::new(),
@@ -157,7 +161,7 @@ impl<'a> Worker<'a> {
             let mut records = self.spare.pop().unwrap_or_default();
             records.clear();
             let read = poll_fn(|cx| -> Poll<Result<_, TransferError>> {
-                let _ = writer.poll(cx, &mut self.ended)?;
+                let _ = self.poll(cx, writer)?;
                 reader.poll_read(cx, room, &mut records).map(Ok)
             });
             let Some(read) = unless(ends, read).await else {
@@ -186,7 +190,7 @@ impl<'a> Worker<'a> {
                 self.counts.read += records.len() as u64;
                 let due_ns = self.shared.pace.take(records.len(), records.bytes(), self.clock.now_ns());
                 let room = poll_fn(|cx| -> Poll<Result<_, TransferError>> {
-                    let _ = writer.poll(cx, &mut self.ended)?;
+                    let _ = self.poll(cx, writer)?;
                     let left_ns = due_ns.saturating_sub(self.clock.now_ns());
                     if left_ns > 0 && timer.poll(cx, Duration::from_nanos(left_ns)).is_pending() {
                         return Poll::Pending;
@@ -270,10 +274,21 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Lets the writer go on. A connection that it lost is logged at once, whatever ends this process.
+    fn poll(&mut self, cx: &mut Context<'_>, writer: &mut dyn Writer) -> Poll<Result<(), TransferError>> {
+        let polled = writer.poll(cx, &mut self.ended);
+        let lost = writer.disconnects();
+        if lost > self.lost {
+            self.shared.manifest.disconnected(lost - self.lost)?;
+            self.lost = lost;
+        }
+        polled
+    }
+
     /// Waits until all batches passed to the writer are finished. Returns false if the copy is to stop before.
     async fn drain(&mut self, writer: &mut dyn Writer) -> Result<bool, TransferError> {
         let shared = self.shared;
-        let drained = unless(|| shared.ends(), poll_fn(|cx| writer.poll(cx, &mut self.ended))).await;
+        let drained = unless(|| shared.ends(), poll_fn(|cx| self.poll(cx, writer))).await;
         self.measure(writer);
         self.settle()?;
         drained.map_or(Ok(false), |drained| drained.map(|()| true))
@@ -408,7 +423,7 @@ impl<'a> Worker<'a> {
                 // As a file would hold it, so that it can be copied from the file of rejects.
                 Some(key) if bad.exact => record(&self.shared.request.shape.original(key, None, bad.text.as_bytes())),
                 None if bad.exact => record(bad.text.as_bytes()),
-                _ => bad.text.as_str().into(),
+                _ => to_raw_value(&bad.text).unwrap_or_default(),
             };
             let Unreadable { origin, key, key_bytes, bytes, why, .. } = bad;
             let base64 = |bytes: Box<[u8]>| BASE64_STANDARD.encode(bytes);

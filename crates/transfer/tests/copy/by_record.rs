@@ -69,7 +69,8 @@ fn each_record_is_done_as_it_says_in_the_order_of_its_key() {
             })
             .collect();
         assert_eq!(found, model, "{busy}");
-        let ops: std::collections::BTreeSet<String> = lab.rejects().into_iter().map(|reject| reject.op).collect();
+        let ops: std::collections::BTreeSet<String> =
+            lab.rejects().into_iter().map(|Rejected { reject, .. }| reject.op).collect();
         assert_eq!(ops.into_iter().collect::<Vec<_>>(), ["insert", "merge", "replace"]);
         assert!(lab.rejects().iter().all(|reject| reject.record["op"] == reject.op), "as read");
     }
@@ -82,7 +83,7 @@ fn what_names_no_operation_is_rejected() {
     let text = "{\"_id\":\"a\",\"op\":\"upsert\"}\n{\"_id\":\"b\",\"op\":\"counter\"}\n{\"_id\":\"c\"}\n{\"_id\":\"d\",\"op\":\"touch\"}\n";
     let report = lab.copy_shaped(&files(&[&lab.write("a.jsonl", text)]), &sink(&store), &by_field()).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (1, 3));
-    let why: Vec<String> = lab.rejects().into_iter().map(|reject| reject.why).collect();
+    let why: Vec<String> = lab.rejects().into_iter().map(|Rejected { reject, .. }| reject.why).collect();
     assert!(
         why.iter().any(|why| why.contains("\"counter\"")) && why.iter().any(|why| why.contains("is missing")),
         "{why:?}"

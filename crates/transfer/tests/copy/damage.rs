@@ -8,7 +8,7 @@ use super::formats::sink_by;
 use super::*;
 
 /// Copies a file. Returns the documents that arrived, the report and the rejects.
-fn copied(name: &str, bytes: &[u8]) -> (Vec<String>, CopyReport, Vec<Reject>) {
+fn copied(name: &str, bytes: &[u8]) -> (Vec<String>, CopyReport, Vec<Rejected>) {
     let lab = Lab::new();
     let store = memory();
     let path = lab.write(name, bytes);

@@ -142,11 +142,12 @@ fn what_expires_while_a_copy_is_broken_shifts_nothing() {
     let counts = lab.copy_shaped(&files(&[&path]), &by_record(&sound), &shape).unwrap().counts;
     assert_eq!((counts.read, counts.written + counts.rejected), (1_000, 1_000));
     // Only the batch that was in progress, and expired documents.
-    let (passed, unknown): (Vec<Reject>, Vec<Reject>) =
+    let (passed, unknown): (Vec<Rejected>, Vec<Rejected>) =
         lab.rejects().into_iter().partition(|reject| reject.why.contains("has passed"));
     assert!(unknown.len() <= 100 && unknown.iter().all(|reject| reject.error == "outcome-unknown"));
     assert!(passed.iter().all(|reject| reject.key.as_deref() < Some("k150")));
-    let keys: std::collections::BTreeSet<String> = lab.rejects().into_iter().filter_map(|reject| reject.key).collect();
+    let keys: std::collections::BTreeSet<String> =
+        lab.rejects().into_iter().filter_map(|Rejected { reject, .. }| reject.key).collect();
     let there: std::collections::BTreeSet<String> = contents(&sound)
         .iter()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["_id"].as_str().unwrap().to_owned())
@@ -179,7 +180,8 @@ fn documents_are_touched_without_being_written() {
     let lab = Lab::new();
     let counts = copy_with(&lab, text, &store, options(&store, RecordOp::Touch)).counts;
     assert_eq!((counts.written, counts.rejected), (1, 2));
-    let mut why: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.error, reject.why)).collect();
+    let mut why: Vec<(String, String)> =
+        lab.rejects().into_iter().map(|Rejected { reject, .. }| (reject.error, reject.why)).collect();
     why.sort_unstable();
     assert!(why[0].0 == "not-found" && why[1].1.contains("it has no expiry"), "{why:?}");
     assert_eq!((contents(&sound), touched.lock().unwrap().len()), (before, 2));

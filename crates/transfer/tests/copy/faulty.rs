@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use storebench_engine::store::{
     Account, BatchBuf, Capabilities, CollectionId, Completions, Description, Layout, MemorySession, MemoryStore,
-    Namespace, Op, OpError, OwnedReply, Prepare, Reject, Reply, Request, SameKeys, Session, SessionOptions, Store,
-    StoreError, Token,
+    Namespace, Op, OpError, OwnedReply, Prepare, Reject, Reply, Request, SameKeys, Session, SessionCounters,
+    SessionOptions, Store, StoreError, Token,
 };
 
 /// What happens to a request.
@@ -16,6 +16,8 @@ pub(super) enum Fate {
     Done,
     /// It fails, and nothing is applied.
     Fails(OpError),
+    /// It fails, and the session's connection is lost.
+    Breaks(OpError),
     /// It is applied, and this is the answer.
     DoneBut(OpError),
     /// It is applied. The answer arrives later, and only if the session is polled.
@@ -86,6 +88,7 @@ pub(super) struct FaultySession {
     decide: Arc<Mutex<Decide>>,
     late: Vec<(Token, Result<OwnedReply, OpError>)>,
     come: Arc<AtomicBool>,
+    counters: SessionCounters,
 }
 
 impl FaultySession {
@@ -130,6 +133,10 @@ impl Session for FaultySession {
         match fate {
             Fate::Done => self.memory.submit(request, token, out),
             Fate::Fails(error) => out.complete(token, Err(error)),
+            Fate::Breaks(error) => {
+                self.counters.disconnects += 1;
+                out.complete(token, Err(error));
+            }
             Fate::DoneBut(error) => {
                 self.memory.submit(request, token, &mut ignored);
                 out.complete(token, Err(error));
@@ -180,6 +187,10 @@ impl Session for FaultySession {
         });
         Poll::Pending
     }
+
+    fn counters(&self) -> SessionCounters {
+        self.counters
+    }
 }
 
 impl Store for Faulty {
@@ -208,7 +219,13 @@ impl Store for Faulty {
     async fn open(&self, options: &SessionOptions) -> Result<FaultySession, StoreError> {
         let memory = Store::open(&self.memory, options).await?;
         let decide = Arc::clone(&self.decide);
-        Ok(FaultySession { memory, decide, late: Vec::new(), come: Arc::default() })
+        Ok(FaultySession {
+            memory,
+            decide,
+            late: Vec::new(),
+            come: Arc::default(),
+            counters: SessionCounters::default(),
+        })
     }
     fn remove(&self) -> Result<(), StoreError> {
         Store::remove(&self.memory)

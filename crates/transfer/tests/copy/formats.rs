@@ -399,7 +399,8 @@ fn rows_that_are_no_records_are_told() {
     let store = memory();
     let report = lab.copy(&source, &store_sink(&store, RecordOp::Insert)).unwrap();
     assert_eq!((report.counts.written, report.counts.rejected), (2, 4));
-    let told: Vec<(String, String)> = lab.rejects().into_iter().map(|reject| (reject.from, reject.why)).collect();
+    let told: Vec<(String, String)> =
+        lab.rejects().into_iter().map(|Rejected { reject, .. }| (reject.from, reject.why)).collect();
     for ((from, why), (line, part)) in told.iter().zip([
         ("line 4", "column `n`: `x` is not a valid 64-bit integer"),
         ("line 5", "the row has 2 fields, but the header has 3"),

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use storebench_engine::store::{
     AnyStore, CollectionId, Durability, Op, OpError, OwnedReply, PhaseStart, ReadConsistency, Request, SessionOptions,
 };
@@ -113,9 +114,28 @@ impl Lab {
         report
     }
 
-    fn rejects(&self) -> Vec<Reject> {
+    fn rejects(&self) -> Vec<Rejected> {
         let Ok(text) = std::fs::read_to_string(self.path("rejects.jsonl")) else { return Vec::new() };
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let read = |line| {
+            let reject: Reject = serde_json::from_str(line).unwrap();
+            Rejected { record: serde_json::from_str(reject.record.get()).unwrap(), reject }
+        };
+        text.lines().map(read).collect()
+    }
+}
+
+/// A reject, and its record as a tree.
+#[derive(Debug)]
+struct Rejected {
+    reject: Reject,
+    record: Value,
+}
+
+impl std::ops::Deref for Rejected {
+    type Target = Reject;
+
+    fn deref(&self) -> &Reject {
+        &self.reject
     }
 }
 

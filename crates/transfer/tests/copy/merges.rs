@@ -68,7 +68,7 @@ fn a_document_becomes_what_the_expression_makes_of_it() {
     let counts = report.unwrap().counts;
     assert_eq!((counts.read, counts.written, counts.skipped, counts.rejected), (4, 1, 1, 2));
     let why: BTreeMap<String, String> =
-        lab.rejects().into_iter().map(|r| (r.key.unwrap(), r.error + ": " + &r.why)).collect();
+        lab.rejects().into_iter().map(|Rejected { reject: r, .. }| (r.key.unwrap(), r.error + ": " + &r.why)).collect();
     assert!(why["c"].contains("refused: --merge: cannot calculate \"x\" + 1"), "{why:?}");
     assert!(why["d"].starts_with("not-found"), "{why:?}");
     let wanted =
@@ -274,7 +274,7 @@ const TRIES: u32 = 16;
 
 /// Others come first each time, and the answers to the last `lost` attempts are lost; afterwards, reads fail if the store
 /// is `away`.
-fn contended(lost: u32, fate: fn() -> Fate, away: bool) -> (Result<CopyReport, TransferError>, Vec<Reject>) {
+fn contended(lost: u32, fate: fn() -> Fate, away: bool) -> (Result<CopyReport, TransferError>, Vec<Rejected>) {
     let sound: Arc<Mutex<Option<Arc<dyn AnyStore>>>> = Arc::default();
     let (mut swaps, theirs) = (0, Arc::clone(&sound));
     let faulty = Faulty::new(move |request| match request.op {

@@ -31,6 +31,27 @@ fn what_was_done_is_not_done_again_and_the_rest_is() {
 }
 
 #[test]
+fn a_connection_that_broke_before_is_told_at_the_end() {
+    let mut lab = Lab::new();
+    let path = lab.write("a.jsonl", lines(60_000));
+    let mut calls = 0;
+    let breaks = Faulty::new(move |_| {
+        calls += 1;
+        let (kind, why) = if calls == 8 { (ErrorKind::Temporary, "reset") } else { (ErrorKind::Failed, "broken down") };
+        if calls < 8 { Fate::Done } else { Fate::Breaks(OpError::new(kind, why)) }
+    });
+    let (sound, breaking): (Arc<dyn AnyStore>, Arc<dyn AnyStore>) = (Arc::new(breaks.sound()), Arc::new(breaks));
+    lab.copy(&files(&[&path]), &store_sink(&breaking, RecordOp::Upsert)).unwrap_err();
+    lab.begin = Begin::Resume;
+    let report = lab.copy(&files(&[&path]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
+    assert!(report.counted.as_ref().is_some_and(|counted| counted.disconnects > 0 && counted.is_loss()), "{report:?}");
+    // What was read back is known.
+    let verified = Lab { begin: Begin::Fresh, verify: true, ..lab };
+    let report = verified.copy(&files(&[&path]), &store_sink(&sound, RecordOp::Upsert)).unwrap();
+    assert!(report.verified.is_some_and(|verified| verified.equal) && report.counted.is_none());
+}
+
+#[test]
 fn a_file_that_is_written_is_gone_on_with() {
     let store = memory();
     let mut lab = Lab::new();

@@ -24,7 +24,7 @@ fn what_is_read_is_written_rejected_or_skipped() {
         .map(|n| format!("{{\"_id\":\"k{n:06}\",\"m\":{}}}\n", n + 1))
         .collect();
     assert_eq!(contents(&store), sorted(&wanted));
-    let mut why: Vec<String> = lab.rejects().into_iter().map(|reject| reject.why).collect();
+    let mut why: Vec<String> = lab.rejects().into_iter().map(|Rejected { reject, .. }| reject.why).collect();
     why.sort_unstable();
     assert!(why[0].starts_with("--map: cannot calculate {}") && why[1].contains("several outputs"), "{why:?}");
     assert!(lab.rejects().iter().any(|reject| reject.record["n"] == 23 && reject.record["_id"] == "k000023"));

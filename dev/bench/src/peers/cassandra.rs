@@ -48,7 +48,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Measured>, Failure> {
 
 fn run(latte: &Path, port: u16, function: &str, depth: u64, count: u64) -> Command {
     let mut command = Command::new(latte);
-    command.args(["run", "--quiet", "--function", function, "--consistency", "ONE", "--warmup", "1"]);
+    command.args(["run", "--quiet", "--functions", function, "--consistency", "ONE", "--warmup", "1"]);
     command.args(["--duration", &count.to_string(), "--concurrency", &depth.to_string()]);
     command.args(["-P", &format!("keys={KEYS}"), "--output", "/dev/null"]);
     command.arg(built::sources("latte").join("documents.rn")).arg(format!("127.0.0.1:{port}"));

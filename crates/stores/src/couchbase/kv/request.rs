@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use couchbase::transcoding::{DataType, encode_common_flags};
-use serde_json::Value;
+use storebench_documents::json::{self, Member, members};
 use storebench_engine::store::{ErrorKind, Op, OpError, OpKind};
 use storebench_study::workload::Body;
 
@@ -149,20 +149,20 @@ impl Writer {
     pub(super) fn patch(
         self,
         key: &str,
-        patch: &Value,
+        patch: &[u8],
         collection: &Collection,
         vbucket: u16,
         out: &mut Vec<u8>,
     ) -> Option<Result<Expect, OpError>> {
         let mut value = Vec::new();
         for (path, new) in parts(patch)? {
-            let new = new.map(Value::to_string).unwrap_or_default();
+            let new = new.unwrap_or_default();
             let opcode = if new.is_empty() { opcode::SUBDOC_DELETE } else { opcode::DICT_UPSERT };
             value.extend_from_slice(&[opcode, 0]);
             value.extend_from_slice(&(path.len() as u16).to_be_bytes());
             value.extend_from_slice(&(new.len() as u32).to_be_bytes());
             value.extend_from_slice(path.as_bytes());
-            value.extend_from_slice(new.as_bytes());
+            value.extend_from_slice(new);
         }
         let mut room = Frames::default();
         let frames = self.frames(true, &mut room);
@@ -229,18 +229,20 @@ const MOST_PATHS: usize = 16;
 /// Keeps a path, quotes included, below the server's limit of 1,024 bytes.
 const LONGEST_NAME: usize = 500;
 
-/// The path and the new value, if any, of each member that a patch sets or removes. `None` for patches that do more.
-fn parts<'p>(patch: &'p Value) -> Option<Vec<(String, Option<&'p Value>)>> {
-    let members = patch.as_object().filter(|members| (1..=MOST_PATHS).contains(&members.len()))?;
-    // The server reads escapes of JSON in a path.
-    let literal = |name: &str| !name.chars().any(|c| matches!(c, '"' | '\\') || c.is_control());
-    let fits = |(name, value): (&String, &Value)| {
-        !value.is_object() && (1..=LONGEST_NAME).contains(&name.len()) && literal(name)
-    };
-    let part = |(name, value): (&String, &'p Value)| {
-        (format!("`{}`", name.replace('`', "``")), Some(value).filter(|value| !value.is_null()))
-    };
-    members.iter().all(fits).then(|| members.iter().map(part).collect())
+/// A path and its new value, if it has one.
+type Part<'p> = (String, Option<&'p [u8]>);
+
+/// The members that a patch sets or removes. `None` for patches that do more.
+fn parts(patch: &[u8]) -> Option<Vec<Part<'_>>> {
+    fn part(Member { name, value, .. }: Member<'_>) -> Option<Part<'_>> {
+        // The server reads escapes of JSON in a path.
+        let literal = |name: &str| !name.chars().any(|c| matches!(c, '"' | '\\') || c.is_control());
+        let name = json::name(name).filter(|name| (1..=LONGEST_NAME).contains(&name.len()) && literal(name))?;
+        let new = Some(value).filter(|value| value != b"null");
+        (!value.starts_with(b"{")).then(|| (format!("`{}`", name.replace('`', "``")), new))
+    }
+    let parts: Vec<_> = members(patch).take(MOST_PATHS + 1).map(part).collect::<Option<_>>()?;
+    (1..=MOST_PATHS).contains(&parts.len()).then_some(parts)
 }
 
 /// The flags that tell SDKs the format of a document.
@@ -264,7 +266,7 @@ fn cas(revision: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -306,7 +308,7 @@ mod tests {
         let patch = |patch: &Value| {
             let mut out = Vec::new();
             Writer { level: 3, patience_ms: 0x0102, compress: false }
-                .patch("k", patch, &collection(Body::Json), 5, &mut out)
+                .patch("k", patch.to_string().as_bytes(), &collection(Body::Json), 5, &mut out)
                 .map(|_| out)
         };
         let out = patch(&json!({ "a": 1, "b": null })).unwrap();
@@ -343,8 +345,9 @@ mod tests {
 
     #[test]
     fn only_what_sub_documents_do_the_same_is_done_by_them() {
-        let paths =
-            |patch: &Value| parts(patch).map(|parts| parts.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
+        let paths = |patch: &Value| {
+            parts(patch.to_string().as_bytes()).map(|parts| parts.into_iter().map(|(path, _)| path).collect::<Vec<_>>())
+        };
         assert_eq!(paths(&json!({"a": 1, "b.c": null, "d`": [1]})).unwrap(), ["`a`", "`b.c`", "`d```"]);
         let many: serde_json::Map<String, Value> = (0..17).map(|i| (format!("m{i}"), json!(i))).collect();
         let escapes = [json!({"C:\\new": 1}), json!({"say \"x\"": 1}), json!({"a\u{1f}": null})];
