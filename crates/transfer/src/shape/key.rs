@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use storebench_documents::json::{members, name};
 
 use crate::records::Origin;
 
@@ -162,19 +162,11 @@ impl KeyRule {
 /// A value as text for a key.
 fn text<'a>(value: Option<&'a RawValue>, path: &[String]) -> Result<Cow<'a, str>, &'static str> {
     const MISSING: &str = "is missing";
-    let value = value.ok_or(MISSING)?;
-    if !path.is_empty() {
-        let parsed: Value = serde_json::from_str(value.get()).map_err(|_| MISSING)?;
-        let inner = path.iter().try_fold(&parsed, |at, name| at.get(name)).ok_or(MISSING)?;
-        return match inner {
-            Value::String(text) => Ok(Cow::Owned(text.clone())),
-            Value::Number(number) => Ok(Cow::Owned(number.to_string())),
-            Value::Bool(bool) => Ok(Cow::Owned(bool.to_string())),
-            Value::Null => Err("is null"),
-            Value::Array(_) | Value::Object(_) => Err("is a list or an object"),
-        };
-    }
-    let json = value.get();
+    let inner = |object: &'a [u8], wanted: &String| {
+        members(object).filter(|member| name(member.name).as_deref() == Some(wanted)).last().map(|member| member.value)
+    };
+    let json = path.iter().try_fold(value.ok_or(MISSING)?.get().as_bytes(), inner).ok_or(MISSING)?;
+    let json = std::str::from_utf8(json).map_err(|_| MISSING)?;
     match json.as_bytes()[0] {
         b'"' if !json.contains('\\') => Ok(Cow::Borrowed(&json[1..json.len() - 1])),
         b'"' => serde_json::from_str(json).map(Cow::Owned).map_err(|_| "is not valid UTF-8 text"),
@@ -216,11 +208,12 @@ mod tests {
 
     #[test]
     fn fields_and_templates_make_keys() {
-        let json = r#"{"id":"a\u0062","n":7,"deep":{"er":{"x":true}},"big":123456789012345678901234567890}"#;
+        let json = r#"{"id":"a\u0062","n":7,"deep":{"er":{"x":true,"n":12345678901234567890123,"\u0079":1.0}},"big":123456789012345678901234567890}"#;
         assert_eq!(key("id", json).unwrap(), "ab");
         assert_eq!(key("n", json).unwrap(), "7");
         assert_eq!(key("big", json).unwrap(), "123456789012345678901234567890");
         assert_eq!(key("x/{deep.er.x}-{n}", json).unwrap(), "x/true-7");
+        assert_eq!(key("{deep.er.n}/{deep.er.y}", json).unwrap(), "12345678901234567890123/1.0");
         assert_eq!(key("{seq}", json).unwrap(), "00002-00000000000077");
         let uuid = key("{uuid}", json).unwrap();
         assert_eq!((uuid.len(), &uuid[14..15], uuid.clone()), (36, "8", key("{uuid}", json).unwrap()));
@@ -228,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_no_part_of_a_key_is_named() {
-        let json = r#"{"null":null,"list":[1],"empty":"","deep":{"a":{}},"half":"\ud800"}"#;
+        let json = r#"{"null":null,"list":[1],"empty":"","deep":{"a":{}},"half":"\ud800","in":{"half":"\ud800"}}"#;
         for (rule, part) in [
             ("nothing", "`nothing` is missing"),
             ("null", "`null` is null"),
@@ -237,6 +230,7 @@ mod tests {
             ("{deep.a}", "`deep.a` is a list or an object"),
             ("deep.b", "`deep.b` is missing"),
             ("half", "`half` is not valid UTF-8 text"),
+            ("in.half", "`in.half` is not valid UTF-8 text"),
         ] {
             let error = key(rule, json).unwrap_err();
             assert!(error.contains(part), "{rule}: {error}");
