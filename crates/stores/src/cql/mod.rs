@@ -20,6 +20,7 @@
 
 mod errors;
 mod figures;
+mod form;
 mod layout;
 mod link;
 mod operations;
@@ -171,7 +172,8 @@ impl CqlStore {
             tables.push(match &collection.existing {
                 Some(existing) => {
                     let write = how == Prepare::WriteExisting;
-                    Table::theirs(link, (keyspace, &name), existing, collection.body, write).await?
+                    let user = self.settings.address.user.as_deref();
+                    Table::theirs(link, user, (keyspace, &name), existing, collection.body, write).await?
                 }
                 None => {
                     let fields = table::fields(link, keyspace, &name).await?;
@@ -375,10 +377,11 @@ const NOTES: &[&str] = &[
     "An index is on a column that the driver fills with the field's value. A document that lacks the field writes a \
      tombstone into it, unless it is inserted.",
     "Of somebody else's table, a document is the named column, or the whole row as JSON, each column as toJson() gives \
-     it: blobs as 0x…, times, UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
+     it: blobs as 0x…, times (before the year 1 with a minus: -0001), UUIDs and addresses as text, sets and tuples as arrays, maps and user-defined types as \
      objects. Elements of collections lose their own TTL. A row expires if all of its columns tell that they do, which \
      collections do not; else it is copied without an expiry. Static columns are repeated in each row. A row with NaN or an \
-     infinite number is an error, but not within tuples and user-defined types, where it is null. Rows can only \
+     infinite number is an error, but not within tuples and user-defined types, where it is null. Of a time in a \
+     collection or another type, the server tells no years before 1. Rows can only \
      be read.",
     "A key of several columns is a JSON array of them.",
     "A table has at most 48 letters, digits and `_` in its name. A collection with another name, such as users-books, is a \

@@ -15,6 +15,8 @@ use storebench_engine::store::{ErrorKind, Existing, OpError, OpKind, SameKeys, S
 use storebench_study::workload::Body;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::errors::is_gone;
+use super::form::Form;
 use super::link::{Cells, Link, literal};
 use super::settings::quoted;
 use super::values::{Bound, Raw};
@@ -38,76 +40,8 @@ pub(super) struct Column {
     position: i32,
 }
 
-/// How the value of a column is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Text,
-    Json,
-    /// A number as text, because the server's JSON has `null` for NaN and for infinity.
-    Float,
-    /// JSON of a collection of numbers. No element is null, so `null` in the server's JSON is NaN or infinity, which
-    /// is refused.
-    Floats,
-}
-
-/// Types that consist of no others, and those that have elements, which are never null.
-const PLAIN: &str = "ascii bigint blob boolean date decimal double duration float inet int smallint text time timestamp \
-     timeuuid tinyint uuid varint list set map vector frozen";
 /// Types of keys that are written, apart from texts: their values have few forms, and all of them are known to be one.
 const WRITTEN_KEYS: &str = "tinyint smallint int bigint varint uuid timeuuid";
-
-impl Form {
-    fn of(cql_type: &str) -> Self {
-        let mut words = cql_type.split(|c: char| !(c.is_alphanumeric() || "_\"".contains(c)));
-        let is = |of: &str, word: &str| of.split_whitespace().any(|one| one == word);
-        match cql_type {
-            "text" | "ascii" => Self::Text,
-            "float" | "double" => Self::Float,
-            _ if !cql_type.split(['<', '>', ',', ' ']).any(|word| matches!(word, "float" | "double")) => Self::Json,
-            _ if words.all(|word| word.parse::<u32>().is_ok() || word.is_empty() || is(PLAIN, word)) => Self::Floats,
-            _ => Self::Json,
-        }
-    }
-
-    /// In a row that is read as JSON, texts are JSON, too.
-    fn of_row(column: &Column) -> Self {
-        match Self::of(&column.cql_type) {
-            Self::Text => Self::Json,
-            form => form,
-        }
-    }
-
-    /// The expression that reads a column.
-    fn read(self, name: &str) -> String {
-        match self {
-            Self::Text => quoted(name),
-            Self::Float => format!("CAST({} AS text)", quoted(name)),
-            Self::Json | Self::Floats => format!("toJson({})", quoted(name)),
-        }
-    }
-
-    /// What stands for a value in a statement.
-    fn given(self) -> &'static str {
-        if self == Self::Text { "?" } else { "fromJson(?)" }
-    }
-
-    /// Whether what was read is JSON of the value.
-    fn is_exact(self, json: &[u8]) -> bool {
-        fn has_null(value: &Value) -> bool {
-            match value {
-                Value::Null => true,
-                Value::Array(elements) => elements.iter().any(has_null),
-                Value::Object(members) => members.values().any(has_null),
-                _ => false,
-            }
-        }
-        match self {
-            Self::Float => !matches!(json, b"NaN" | b"Infinity" | b"-Infinity"),
-            Self::Floats => json == b"null" || serde_json::from_slice(json).is_ok_and(|value| !has_null(&value)),
-            Self::Text | Self::Json => true,
-        }
-    }
-}
 
 /// Of a row: its key, its document, and in how many seconds it expires.
 pub(super) type ReadRow<'f> = (String, Result<Cow<'f, [u8]>, OpError>, Option<i32>);
@@ -171,6 +105,7 @@ impl Table {
     /// `NotSupported` with what the table lacks, and its columns.
     pub(super) async fn theirs(
         link: &Link,
+        user: Option<&str>,
         (keyspace, name): (&str, &str),
         existing: &Existing,
         body: Body,
@@ -184,6 +119,7 @@ impl Table {
             columns: columns.iter().map(|column| &*column.name).collect(),
         };
         table.check_exists("keyspace.table")?;
+        check_unmasked(link, user, (keyspace, name), &table).await?;
         // Partition key first, each part in its order.
         let mut keys: Vec<&Column> = columns.iter().filter(|column| column.position >= 0).collect();
         keys.sort_by_key(|column| (column.kind != "partition_key", column.position));
@@ -200,7 +136,9 @@ impl Table {
         let document = match &existing.body {
             None => {
                 table.check_row(write, body)?;
-                Document::Row(columns.iter().map(|column| (column.name.clone(), Form::of_row(column))).collect())
+                Document::Row(
+                    columns.iter().map(|column| (column.name.clone(), Form::of_row(&column.cql_type))).collect(),
+                )
             }
             Some(wanted) => {
                 let column = table.named(wanted, "document", rest().map(|column| (&*column.name, column)))?;
@@ -271,15 +209,14 @@ impl Table {
         };
         let mut object = Vec::new();
         for ((name, form), cell) in columns.iter().zip(cells) {
-            let value = cell.0.unwrap_or(b"null");
-            if !form.is_exact(value) {
+            let Some(value) = form.json(cell.0.unwrap_or(b"null")) else {
                 let why = "has NaN or an infinite number, which JSON does not have";
                 return Err(OpError::new(ErrorKind::Failed, format!("its column `{name}` {why}")));
-            }
+            };
             object.push(if object.is_empty() { b'{' } else { b',' });
             json::push_text(name, &mut object);
             object.push(b':');
-            object.extend_from_slice(value);
+            object.extend_from_slice(&value);
         }
         object.push(b'}');
         Ok(Cow::Owned(object))
@@ -322,7 +259,15 @@ impl Table {
         let is_json = serde_json::from_str::<IgnoredAny>(key).is_ok();
         let parts: Vec<&[u8]> = match &self.keys[..] {
             [(_, Form::Text)] => return Ok(vec![Bound::bytes(key.as_bytes())]),
-            [_] if is_json => return Ok(vec![Bound::bytes(key.as_bytes())]),
+            [_] if self.same_keys == SameKeys::Integer && !is_whole(key) => {
+                return Err(refused(format!(
+                    "`{key}` is no key of this table, whose keys are whole numbers, such as -5"
+                )));
+            }
+            // JSON of a text would be the key that is the text.
+            [_] if is_json && self.same_keys != SameKeys::Uuid && !key.trim_start().starts_with('"') => {
+                return Ok(vec![Bound::bytes(key.as_bytes())]);
+            }
             [_] => return Ok(vec![Bound::Bytes(Cow::Owned(Value::from(key).to_string().into_bytes()))]),
             _ if is_json => json::elements(key.as_bytes()).collect(),
             _ => Vec::new(),
@@ -342,8 +287,8 @@ impl Table {
     /// stays as it is: numbers may have more digits than any type of ours.
     pub(super) fn key_text(&self, parts: &[Raw<'_>]) -> Option<String> {
         let read = |(part, (_, form)): (&Raw<'_>, &(String, Form))| {
-            let value = part.0.filter(|value| *form == Form::Text || (form.is_exact(value) && *value != b"null"))?;
-            let text = std::str::from_utf8(value).ok()?;
+            let value = form.json(part.0?).filter(|value| *form == Form::Text || **value != *b"null")?;
+            let text = std::str::from_utf8(&value).ok()?;
             Some(if *form == Form::Text { Value::from(text).to_string() } else { text.to_owned() })
         };
         let values: Vec<String> = parts.iter().zip(&self.keys).map(read).collect::<Option<_>>()?;
@@ -442,6 +387,50 @@ fn read_all(columns: &[(String, Form)]) -> String {
     columns.iter().map(|(name, form)| form.read(name)).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether a key is digits, perhaps with a sign. Servers take other forms of a number, too.
+fn is_whole(key: &str) -> bool {
+    let digits = key.strip_prefix(['-', '+']).unwrap_or(key);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The rows of a system table that are of a table.
+fn told_of(columns: &str, table: &str, keyspace: &str, name: &str) -> String {
+    let (keyspace, name) = (literal(keyspace), literal(name));
+    format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = {keyspace} AND table_name = {name}")
+}
+
+/// Refuses a table with masked columns, unless the user is known to see what is behind the masks.
+async fn check_unmasked(
+    link: &Link,
+    user: Option<&str>,
+    (keyspace, name): (&str, &str),
+    table: &TheirTable<'_>,
+) -> Result<(), StoreError> {
+    let query = told_of("column_name", "column_masks", keyspace, name);
+    let masked = match link.rows(&format!("read the masks of `{keyspace}.{name}`"), query).await {
+        // Cassandra 4 and ScyllaDB have no masks.
+        Err(error) if is_gone(&error) => return Ok(()),
+        masked => masked?,
+    };
+    let Some(column) = masked.first().map(|row| row.text(0)) else { return Ok(()) };
+    let place = format!("{}.{}", quoted(keyspace), quoted(name));
+    let sees = match user {
+        Some(user) => {
+            let listed = format!("LIST UNMASK PERMISSION ON TABLE {place} OF {}", literal(user));
+            !link.rows_if_known(listed).await.is_empty()
+        }
+        None => false,
+    };
+    if sees {
+        return Ok(());
+    }
+    Err(table.refused(&format!(
+        "its column `{column}` is masked, so its documents may be masks instead of the data; use a login with GRANT \
+         UNMASK ON TABLE {place}, or remove the masks with ALTER TABLE {place} ALTER {} DROP MASKED",
+        quoted(column)
+    )))
+}
+
 /// Refuses to write into a table in which a document would get another key, or would not stay.
 async fn check_written(
     link: &Link,
@@ -456,11 +445,7 @@ async fn check_written(
     if Form::of(of) != Form::Text && !WRITTEN_KEYS.split(' ').any(|written| written == of) {
         return Err(table.refused(&format!("its key `{}` has the type {of}, which can only be read", key.name)));
     }
-    let query = format!(
-        "SELECT default_time_to_live FROM system_schema.tables WHERE keyspace_name = {} AND table_name = {}",
-        literal(keyspace),
-        literal(name)
-    );
+    let query = told_of("default_time_to_live", "tables", keyspace, name);
     let rows = link.rows(&format!("read the settings of `{keyspace}.{name}`"), query).await?;
     match rows.first().and_then(|row| row.number(0)) {
         Some(seconds) if seconds > 0.0 => Err(table.refused(&format!(
@@ -489,12 +474,7 @@ pub(super) fn column_of(field: &str) -> String {
 
 /// The columns of a table.
 pub(super) async fn columns(link: &Link, keyspace: &str, table: &str) -> Result<Vec<Column>, StoreError> {
-    let query = format!(
-        "SELECT column_name, type, kind, position FROM system_schema.columns \
-         WHERE keyspace_name = {} AND table_name = {}",
-        literal(keyspace),
-        literal(table)
-    );
+    let query = told_of("column_name, type, kind, position", "columns", keyspace, table);
     let rows = link.rows(&format!("read the columns of `{keyspace}.{table}`"), query).await?;
     let column = |row: &Cells| Column {
         name: row.text(0).to_owned(),
@@ -566,6 +546,15 @@ mod tests {
             assert_eq!(table.key_text(&[Raw(Some(digits.as_bytes()))]).unwrap(), digits);
             assert_eq!(format!("{:?}", table.key(digits).unwrap()), format!("{:?}", [Bound::bytes(digits.as_bytes())]));
         }
+        // JSON of a text would be the key of another text.
+        let quoted = format!("{:?}", table.key("\"5\"").unwrap());
+        assert_eq!(quoted, format!("{:?}", [Bound::Bytes(br#""\"5\"""#[..].into())]));
+        table.same_keys = SameKeys::Integer;
+        assert!(["-5", "+05"].into_iter().all(|key| table.key(key).is_ok()));
+        for key in ["\"5\"", "\"\\u0035\"", " 5", "5.0", "\u{665}", "-", ""] {
+            assert!(table.key(key).is_err(), "{key}");
+        }
+        table.same_keys = SameKeys::Exact;
         assert_eq!(table.key_text(&[Raw(Some(b"\"a-b\""))]).unwrap(), "a-b");
         assert!(statement(&table, OpKind::Read, false).ends_with("WHERE \"id\" = fromJson(?)"));
         table.keys = vec![("a".into(), Form::Text), ("b".into(), Form::Json)];
@@ -578,21 +567,5 @@ mod tests {
         // A part of a key that a static row lacks.
         table.keys = vec![("a".into(), Form::Text), ("b".into(), Form::Json)];
         assert_eq!(table.key_text(&[Raw(Some(b"null")), Raw(Some(b"null"))]), None);
-    }
-
-    #[test]
-    fn numbers_that_json_lacks_are_no_nulls() {
-        for (cql_type, exact, other) in [
-            ("double", "1.0E10", "-Infinity"),
-            ("list<float>", "[1.5]", "[null]"),
-            ("frozen<map<text, frozen<list<double>>>>", r#"{"null": [1.5]}"#, r#"{"a": [null]}"#),
-            ("vector<float, 2>", "null", "[1.5, null]"),
-        ] {
-            let form = Form::of(cql_type);
-            assert!(form.is_exact(exact.as_bytes()) && !form.is_exact(other.as_bytes()), "{cql_type}");
-        }
-        for may_have_nulls in ["frozen<tuple<double, int>>", "map<double, frozen<address>>", "list<int>"] {
-            assert_eq!(Form::of(may_have_nulls), Form::Json);
-        }
     }
 }

@@ -26,6 +26,8 @@ pub(super) const DEEPEST_ITEM: u32 = 2 * DEEPEST + 2;
 
 pub(super) const NOT_JSON: Cow<'static, str> = Cow::Borrowed("the document is not valid JSON");
 
+const UNCLEAR: Why = Cow::Borrowed("it has a map that cannot be told from a binary value or a set");
+
 type Why = Cow<'static, str>;
 
 fn is_json(text: &[u8]) -> bool {
@@ -82,6 +84,7 @@ pub(super) fn push_value(value: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
         (Some(b'{'), Some(Member { name: b"$NS", value, .. })) => {
             return push_list(json::elements(value), ["{\"NS\":[", "]}"], out, push_number);
         }
+        (Some(b'{'), None) if is_unclear(value) => return Err(UNCLEAR),
         (Some(b'{'), Some(special)) => push(out, &[b"{\"", &special.name[1..], b"\":", special.value, b"}"]),
         (Some(b'{'), None) => {
             return push_list(json::members(value), ["{\"M\":{", "}}"], out, |member, out| {
@@ -98,6 +101,14 @@ pub(super) fn push_value(value: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
     Ok(())
 }
 
+/// Whether nothing but what is inside tells an object from a type that JSON lacks. Of members with one name, servers
+/// keep one.
+fn is_unclear(object: &[u8]) -> bool {
+    let mut names = json::members(object).map(|member| json::name(member.name));
+    let first = names.next().flatten();
+    first.as_ref().is_some_and(|name| TYPES.contains(&name.as_bytes())) && names.all(|name| name == first)
+}
+
 /// Whether the only member of an object stands for a type that JSON lacks.
 fn is_special(only: &Member<'_>) -> bool {
     let text = |value: &[u8]| value.starts_with(b"\"");
@@ -109,8 +120,18 @@ fn is_special(only: &Member<'_>) -> bool {
     }
 }
 
+/// Whether two values of DynamoDB are the same text or number, in any notation.
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let (Some(one), Some(other)) = (only_member(one), only_member(other)) else { return false };
+    let text = |value: Member<'_>| match json::text(value.value)? {
+        number if value.name == b"N" => same::number(&number),
+        text => Some(text.into_owned()),
+    };
+    one.name == other.name && text(one).is_some_and(|one| text(other) == Some(one))
+}
+
 /// Appends a number as a string, unless DynamoDB lacks it.
-fn push_number(number: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
+pub(super) fn push_number(number: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
     let shown = String::from_utf8_lossy(number);
     let canonical = same::number(&shown).ok_or(NOT_JSON)?;
     let (digits, exponent) = canonical.split_once('e').unwrap_or((&canonical, "0"));
@@ -139,12 +160,24 @@ pub(super) fn push_json(value: &[u8], out: &mut Vec<u8>) -> Result<(), Why> {
         Some((b"NULL", _)) => push(out, &[b"null"]),
         Some((b"N", inner)) => push_bare_number(inner, out)?,
         Some((b"L", inner)) => push_list(json::elements(inner), ["[", "]"], out, push_json)?,
-        Some((b"M", inner)) if only_member(inner).is_some_and(|only| TYPES.contains(&only.name)) => {
-            return Err("it has a map that cannot be told from a binary value or a set".into());
-        }
+        Some((b"M", inner)) if is_unclear(inner) => return Err(UNCLEAR),
         Some((b"M", inner)) => push_list(json::members(inner), ["{", "}"], out, push_json_member)?,
-        Some((b"NS", inner)) => push_list(json::elements(inner), ["{\"$NS\":[", "]}"], out, push_bare_number)?,
-        Some((name @ (b"B" | b"SS" | b"BS"), inner)) => push(out, &[b"{\"$", name, b"\":", inner, b"}"]),
+        Some((b"B", inner)) => push(out, &[b"{\"$B\":", inner, b"}"]),
+        // DynamoDB promises no order of a set.
+        Some((b"NS", inner)) => {
+            let mut all: Vec<&[u8]> = json::elements(inner).collect();
+            all.sort_by_cached_key(|number| json::text(number).and_then(|number| same::number(&number)));
+            push_list(all.into_iter(), ["{\"$NS\":[", "]}"], out, push_bare_number)?;
+        }
+        Some((name @ (b"SS" | b"BS"), inner)) => {
+            let mut all: Vec<&[u8]> = json::elements(inner).collect();
+            all.sort_by_cached_key(|element| json::text(element));
+            push(out, &[b"{\"$", name, b"\":"]);
+            push_list(all.into_iter(), ["[", "]}"], out, |element, out| {
+                push(out, &[element]);
+                Ok(())
+            })?;
+        }
         _ => return Err(format!("the server sent an unknown value: {}", String::from_utf8_lossy(value)).into()),
     }
     Ok(())
@@ -203,10 +236,34 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_type_stays_an_object() {
-        for text in [r#"{"$B":1}"#, r#"{"$SS":[]}"#, r#"{"$NS":["1"]}"#, r#"{"$B":"AA==","c":1}"#, r#"{"B":"AA=="}"#] {
+        for text in [r#"{"$B":"AA==","c":1}"#, r#"{"B":"AA=="}"#, r#"{"$b":[]}"#] {
             assert!(value(text).unwrap().starts_with(r#"{"M":"#), "{text}");
         }
+        for text in [
+            r#"{"$B":1}"#,
+            r#"{"$SS":[]}"#,
+            r#"{"$NS":["1"]}"#,
+            r#"[{"$BS":{}}]"#,
+            r#"{"\u0024B":"AA=="}"#,
+            r#"{"$B":1,"$B":2}"#,
+        ] {
+            assert!(value(text).unwrap_err().contains("cannot be told"), "{text}");
+        }
         assert!(json(r#"{"M":{"$B":{"S":"AA=="}}}"#).unwrap_err().contains("cannot be told"));
+    }
+
+    #[test]
+    fn sets_have_one_order() {
+        for (one, other) in [
+            (r#"{"SS":["b","a"]}"#, r#"{"SS":["\u0061","b"]}"#),
+            (r#"{"NS":["10","9","-1"]}"#, r#"{"NS":["-1","9","1E+1"]}"#),
+            (r#"{"BS":["AQ==","AA=="]}"#, r#"{"BS":["AA==","AQ=="]}"#),
+        ] {
+            let read = |set: &str| serde_json::from_str::<serde_json::Value>(&json(set).unwrap()).unwrap();
+            let [one, other] = [one, other].map(|set| read(set).to_string().replace("10.0", "10"));
+            assert_eq!(one, other);
+        }
+        assert_eq!(json(r#"{"L":[{"S":"b"},{"S":"a"}]}"#).unwrap(), r#"["b","a"]"#);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::json::KEY;
 use super::server::{Server, Welcome, documents_of, path, paths};
 use super::site::Indexes;
 use super::theirs::Behind;
-use super::walk::Shard;
+use super::walk::{MOST, Shard};
 use super::{SCHEME, capabilities, settings_reported};
 use crate::http::{Client, HttpSession, Method, Target, check_place, lower_case_name, name_prefix};
 use crate::net::{self, Address, Control, Memo, settled, untold_settings};
@@ -417,6 +417,7 @@ impl Store for OpenSearchStore {
                 keyed: prepared.keyed,
                 index: Some(index.to_owned()),
                 number,
+                most: prepared.behind.window.clamp(1, MOST),
                 point: None,
                 lost: 0,
             }) as Box<dyn RowStream>)

@@ -15,6 +15,8 @@ pub(super) struct Behind {
     pub(super) indexes: Vec<(String, u32)>,
     /// Whether a key names one document: there is one index, and documents need no routing.
     pub(super) by_key: bool,
+    /// The most documents of a search in each index.
+    pub(super) window: usize,
     /// Fields that are indexed as they are.
     pub(super) fields: Vec<Field>,
 }
@@ -50,6 +52,7 @@ impl Server {
         let one = found.len() == 1;
         let behind = Behind {
             by_key: one && found.values().all(|told| told["mappings"]["_routing"]["required"] != true),
+            window: found.values().filter_map(window).min().unwrap_or(usize::MAX),
             fields: found.values().next().map(|told| exact_fields(&told["mappings"]["properties"])).unwrap_or_default(),
             indexes: found.iter().map(|(index, told)| (index.clone(), shards(told))).collect(),
         };
@@ -82,6 +85,10 @@ impl Server {
 
 fn shards(told: &Value) -> u32 {
     setting(told, "index.number_of_shards").and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+fn window(told: &Value) -> Option<usize> {
+    setting(told, "index.max_result_window")?.parse().ok()
 }
 
 /// Why an index does not keep documents as they are sent.

@@ -17,7 +17,7 @@ use crate::http::{Method, Response};
 /// The approximate size of a page.
 const PAGE_BYTES: usize = 4 << 20;
 /// The most documents in a page, and the number of the first one.
-const MOST: usize = 5_000;
+pub(super) const MOST: usize = 5_000;
 const FIRST: usize = 100;
 /// How long the server keeps a point in time after the last page.
 const KEPT: &str = "10m";
@@ -33,6 +33,8 @@ pub(super) struct Shard {
     /// Its index, until all was read.
     pub(super) index: Option<String>,
     pub(super) number: u32,
+    /// The most documents of a page (at most the `index.max_result_window` of the index).
+    pub(super) most: usize,
     pub(super) point: Option<Point>,
     pub(super) lost: u32,
 }
@@ -57,7 +59,7 @@ impl Shard {
             )));
         }
         let id = told[if self.elastic { "id" } else { "pit_id" }].clone();
-        Ok(Point { id, last: None, size: FIRST })
+        Ok(Point { id, last: None, size: FIRST.min(self.most) })
     }
 
     async fn end(&self, point: Point) {
@@ -108,7 +110,7 @@ impl Shard {
             }
         } else {
             let each = (response.answer().body.len() / rows.max(1)).max(1);
-            point.size = (PAGE_BYTES / each).clamp(1, MOST);
+            point.size = (PAGE_BYTES / each).clamp(1, self.most);
         }
         Ok(true)
     }

@@ -28,7 +28,8 @@ const FIRST: CollectionId = CollectionId(0);
 pub(crate) fn quick() -> Server {
     let options = ["test.flush_local_schema_changes=false", "skip_sync=true", "unsafesystem=true"];
     let options = options.map(|option| format!("--option=-Dcassandra.{option}"));
-    Server::start_with("cassandra", &options.each_ref().map(String::as_str))
+    let masks = ["--option=dynamic_data_masking_enabled: true"];
+    Server::start_with("cassandra", &[&options.each_ref().map(String::as_str)[..], &masks].concat())
 }
 
 fn open(server: &Server, options: &str) -> Arc<dyn AnyStore> {

@@ -123,6 +123,7 @@ fn the_driver_against_dynalite() {
     their_tables_are_left_alone(&server);
     theirs::items_are_read_with_every_type(&server);
     theirs::items_are_written_as_theirs(&server);
+    theirs::keys_have_one_notation(&server);
     theirs::a_copy_into_another_table_is_exact(&server);
     theirs::what_dynamodb_lacks_is_refused_alone(&server);
     theirs::the_largest_item_comes_back(&server);

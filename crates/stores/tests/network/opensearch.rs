@@ -71,6 +71,7 @@ fn on_a_real_server() {
     queries::find_what_is_mapped(&server);
     a_killed_server_leaves_outcomes_unknown_and_the_session_returns(&server);
     their_indexes_are_left_alone_and_read(&server);
+    pages_fit_the_window_of_an_index(&server);
 }
 
 fn durability_is_a_setting_and_visibility_another(server: &Server) {
@@ -349,6 +350,20 @@ fn their_indexes_are_left_alone_and_read(server: &Server) {
     assert!(Ask::open(&*store, &options(Durability::MEMORY, 1)).is_err());
     Ask::new(&*store, 1).upsert("new", r#"{ "n" : 1.0 }"#);
     assert_eq!(raw(port, "GET", "/shop/_source/new", ""), r#"{ "n" : 1.0 }"#);
+}
+
+/// The server refuses a page of more documents than the index lets it have.
+fn pages_fit_the_window_of_an_index(server: &Server) {
+    let port = server.port;
+    let settings = json!({ "settings": { "max_result_window": 20, "number_of_replicas": 0 } });
+    ask(port, "PUT", "/narrow", &settings);
+    for n in 0..50 {
+        ask(port, "PUT", &format!("/narrow/_doc/{n}"), &json!({ "n": n }));
+    }
+    let store = open(&server.url);
+    store.prepare(&existing("narrow"), Prepare::ReadOnly).unwrap();
+    assert_eq!(walked(&*store).len(), 50);
+    ask(port, "DELETE", "/narrow", &Value::Null);
 }
 
 fn what_a_copy_writes_is_stored_as_it_is_and_stays(server: &Server) {

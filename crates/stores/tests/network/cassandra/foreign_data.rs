@@ -131,12 +131,47 @@ pub(super) fn their_rows_are_read_as_json(server: &Server) {
     assert_eq!(found, [("1.5".to_owned(), json!({ "a\"b\\c": "x", "id": 1.5, "l": [0.5] }), None)]);
     assert_eq!(bad.len(), 2, "{bad:?}");
     assert!(bad.iter().all(|row| row.contains("infinite")), "{bad:?}");
+    for statement in [
+        "CREATE TABLE kinds.maps (id int PRIMARY KEY, m map<double, text>)",
+        "INSERT INTO kinds.maps (id, m) VALUES (1, {1.5: 'a'})",
+        "INSERT INTO kinds.maps (id, m) VALUES (2, {NaN: 'a'})",
+    ] {
+        cql.run(statement);
+    }
+    store.prepare(&existing("kinds.maps", None, None), Prepare::ReadOnly).unwrap();
+    let (found, bad) = rows_and_bad(&*store, None, None);
+    assert_eq!(found, [("1".to_owned(), json!({ "id": 1, "m": { "1.5": "a" } }), None)]);
+    assert!(bad.len() == 1 && bad[0].contains("infinite"), "{bad:?}");
+    // A year before 1 is another one, and each row is found by its key.
+    let moments = [-70_000_000_000_000_i64, -54_000_000_000_000, -14_000_000_000_000, 1_704_164_645_678];
+    cql.run("CREATE TABLE kinds.moments (id timestamp PRIMARY KEY, n bigint, at timestamp)");
+    for moment in moments {
+        cql.run(&format!("INSERT INTO kinds.moments (id, n, at) VALUES ({moment}, {moment}, {moment})"));
+    }
+    cql.run("INSERT INTO kinds.moments (id, n) VALUES ('0250-10-15 19:33:20+0000', 0)");
+    store.prepare(&existing("kinds.moments", None, None), Prepare::ReadOnly).unwrap();
+    let mut found = rows(&*store, None, None);
+    found.sort_by_key(|(_, row, _)| row["n"].as_i64());
+    let keys: Vec<&str> = found.iter().map(|(key, ..)| key.as_str()).collect();
+    assert_eq!(keys[0], "-0249-10-15 19:33:20.000Z");
+    assert_eq!(keys[3..], ["0250-10-15 19:33:20.000Z", "2024-01-02 03:04:05.678Z"]);
+    assert!(found[0].1["at"] == keys[0] && found[3].1["at"].is_null(), "{found:?}");
+    let mut driven = Driven::open(&*store, Durability::MEMORY).unwrap();
+    for (key, row, _) in &found[1..] {
+        assert_eq!(read(&mut driven, key), *row);
+    }
+    // The server parses no year before 1.
+    assert_eq!(driven.call(Op::Read { key: keys[0] }).unwrap_err().kind, ErrorKind::Refused);
+    drop(driven);
+    // What is masked is not the data.
+    cql.run("CREATE TABLE kinds.masked (id int PRIMARY KEY, n int MASKED WITH DEFAULT)");
     // What is wrong is told with the columns.
     for (layout, part) in [
         (existing("kinds.none", None, None), "no table `kinds.none`"),
         (existing("kinds.people", Some("id"), None), "alone is not its primary key"),
         (existing("kinds.people", None, Some("nothing")), "no column `nothing`"),
         (existing("kinds.numbers", None, Some("n")), "has the type int"),
+        (existing("kinds.masked", None, None), "`n` is masked"),
     ] {
         let error = store.prepare(&layout, Prepare::ReadOnly).unwrap_err();
         assert!(matches!(&error, StoreError::NotSupported(text) if text.contains(part)), "{error}");
@@ -203,6 +238,12 @@ pub(super) fn their_column_of_documents_is_written(server: &Server) {
         let mut found: Vec<String> = rows(&*store, None, None).into_iter().map(|(key, ..)| key).collect();
         found.sort();
         assert_eq!(found, keys);
+        // A text in JSON is not the key that it contains.
+        for other in [format!("\"{}\"", keys[0]), format!("\"\\u00{:x}{}\"", keys[0].as_bytes()[0], &keys[0][1..])] {
+            let error = driven.call(Op::Upsert { key: &other, body: b"1" }).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{other}: {error}");
+        }
+        assert_eq!(read(&mut driven, keys[0]), keys[0]);
     }
     // What Storebench made, in whatever keyspace, is not written as somebody else's.
     let ours = open(server, "?keyspace=ours");
