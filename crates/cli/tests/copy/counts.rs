@@ -36,6 +36,30 @@ fn rows_that_a_trigger_of_a_table_ignores_are_rejected() {
 }
 
 #[test]
+fn keys_of_which_a_column_would_make_others_are_rejected() {
+    let cli = Cli::new();
+    let file = rusqlite::Connection::open(cli.path("own.db")).unwrap();
+    for (number, (column, taken, others)) in [
+        ("INT", &["7", "-1"][..], &["1.0", "1e0", "12345678901234567890", "x"][..]),
+        ("DECIMAL(10,2)", &["7", "x", "1-5"], &["1.50", "01", "1e1", "12345678901234567891"]),
+        ("REAL", &["7", "9007199254740991"], &["9007199254740993", "7.0"]),
+        ("UUID", &["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"], &["1e5"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        file.execute_batch(&format!("CREATE TABLE t{number} (key {column} PRIMARY KEY, body TEXT)")).unwrap();
+        cli.write(
+            "a.jsonl",
+            &[taken, others].concat().iter().map(|key| format!("{{\"_id\":\"{key}\"}}\n")).collect::<String>(),
+        );
+        let done = cli.run(&format!("copy a.jsonl sqlite:own.db --into-existing --to-collection t{number} --verify"));
+        let counts = format!("written {} · rejected {}", taken.len(), others.len());
+        assert!(done.code == 1 && done.out.contains(&counts) && done.out.contains("verified: "), "{column}: {done:?}");
+    }
+}
+
+#[test]
 fn keys_that_a_table_takes_for_one_are_counted() {
     let cli = Cli::new();
     let file = rusqlite::Connection::open(cli.path("own.db")).unwrap();

@@ -169,6 +169,7 @@ impl Column {
             "time" => Keys::Time,
             "binary" => Keys::Fixed(size(0)),
             _ if self.is(&[TEXT]) && !self.collation.ends_with("_bin") => Keys::Collated,
+            "varchar" => Keys::Within(size(0)),
             _ => Keys::Any,
         }
     }
@@ -209,14 +210,15 @@ async fn check_collation(server: &mut Server, key: &Column, their: &TheirTable<'
     let collation = &key.collation;
     let set = collation.split('_').next().unwrap_or_default();
     let differ = format!(
-        "WITH RECURSIVE n (c) AS (SELECT 33 UNION ALL SELECT c + 1 FROM n WHERE c < 126) \
-         SELECT COUNT(DISTINCT CONVERT(CHAR(c USING latin1) USING {set}) COLLATE {collation}) FROM n"
+        "WITH RECURSIVE n (c) AS (SELECT 32 UNION ALL SELECT c + 1 FROM n WHERE c < 126) \
+         SELECT COUNT(DISTINCT CONVERT(CONCAT(CHAR(c USING latin1), '1') USING {set}) COLLATE {collation}) FROM n"
     );
     let found: Vec<u64> = server.query("compare characters by a collation", &differ).await?;
-    if found == [if key.same() == SameKeys::AnyCase { 94 - 26 } else { 94 }] {
+    if found == [if key.same() == SameKeys::AnyCase { 95 - 26 } else { 95 }] {
         return Ok(());
     }
-    let why = format!("its key `{}` has the collation {collation}, by which different ASCII letters are one", key.name);
+    let why =
+        format!("its key `{}` has the collation {collation}, by which different ASCII characters are one", key.name);
     Err(their.refused(&format!("{why}; give the column a collation that ends with _bin")))
 }
 

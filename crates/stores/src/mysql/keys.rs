@@ -8,6 +8,8 @@ pub(super) enum Keys {
     /// The collation takes texts for one that differ in more than case, as `o` and `ö` or `a` and `a `. Any text finds
     /// its row. Only those are written of which no two are one but for their case.
     Collated,
+    /// `VARCHAR` of this many characters. The server cuts off spaces that are beyond them.
+    Within(usize),
     /// `BINARY` of this many bytes. The server fills shorter ones with zeros.
     Fixed(usize),
     Signed,
@@ -32,6 +34,7 @@ impl Keys {
         match self {
             Self::Any => true,
             Self::Collated => !writes || (key.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !key.ends_with(' ')),
+            Self::Within(most) => key.chars().count() <= most,
             Self::Fixed(bytes) => key.len() == bytes,
             Self::Signed => key.parse::<i64>().is_ok(),
             Self::Unsigned => key.parse::<u64>().is_ok(),
@@ -53,6 +56,7 @@ impl Keys {
             Self::Collated => {
                 "printable ASCII without a space at its end, unless the collation of the column ends with _bin".into()
             }
+            Self::Within(most) => format!("at most {most} characters"),
             Self::Fixed(bytes) => format!("exactly {bytes} bytes, because the server fills shorter ones with zeros"),
             Self::Year => "a year of four digits".into(),
             _ => "a whole number".into(),
@@ -84,6 +88,7 @@ mod tests {
             (Keys::Moment, &["2024-02-30 12:00:00.5", "2024-02-30"], &["2024-02-30 12:00:00+01:00", "2024-02-30 1"]),
             (Keys::Time, &["-838:59:59.999999", "12:00:00"], &["12", "12:00:00.1234567", "--12:00:00"]),
             (Keys::Fixed(3), &["abc"], &["ab", "abcd"]),
+            (Keys::Within(3), &["äbc", "a  ", ""], &["abc "]),
         ] {
             for writes in [false, true] {
                 assert!(ours.iter().all(|key| keys.have(key, writes)), "{keys:?}");

@@ -33,7 +33,15 @@ struct Column {
     builtin: bool,
     /// The identity of its order: type, collation and version.
     order_name: String,
+    /// The number in the parentheses of its type, as PostgreSQL keeps it; -1 without them.
+    modifier: i32,
+    /// Whether its collation takes different texts for one.
+    merges: bool,
 }
+
+/// Types of keys that are written, apart from texts: of these, it is known which texts are one key, and none is rounded.
+const WRITTEN_KEYS: [&str; 7] =
+    ["character", "smallint", "integer", "bigint", "numeric", "uuid", "timestamp with time zone"];
 
 /// Finds out how to read or write a table of another program. `name` is `schema.table`, or a table in `public`. If no
 /// column is named, the key is the primary key, and the document is the whole row, which can only be read. `write` says
@@ -73,6 +81,17 @@ pub(super) async fn resolve(
             return Err(Holdings::default().not_theirs(&their.place, &their.name));
         }
         their.check_written(key.of_table, &key.name, key.unique)?;
+        let rounds = key.modifier >= 0 && !textual && key.sql_type != "character";
+        if rounds || !(textual || is_citext(&key.sql_type) || WRITTEN_KEYS.contains(&&*key.sql_type)) {
+            let what = format!("its key `{}` has the type {}, which may round or change keys", key.name, key.sql_type);
+            return Err(
+                their.refused(&format!("{what}, so it can only be read; name another unique column with --to-key"))
+            );
+        }
+        if key.merges {
+            let what = format!("the collation of its key `{}` takes different texts for one", key.name);
+            return Err(their.refused(&format!("{what}, so it can only be read; give the column a deterministic one")));
+        }
     }
     if !write {
         let sql = format!("{ALL_ROWS}SELECT FROM {}.{} LIMIT 0", identifier(schema), identifier(name));
@@ -86,7 +105,9 @@ pub(super) async fn resolve(
         None => {
             their.check_row(write, body)?;
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
-            ("to_jsonb(t.*)".to_owned(), true, Fields::Columns(fields))
+            // As `jsonb`, a column of `json` would lose repeated members and the notation of its numbers.
+            let keeps = columns.iter().any(|column| column.sql_type == "json");
+            (if keeps { "row_to_json(t.*)::text" } else { "to_jsonb(t.*)" }.to_owned(), !keeps, Fields::Columns(fields))
         }
         Some(wanted) => {
             let column = named(wanted, "document")?;
@@ -126,6 +147,7 @@ pub(super) async fn resolve(
         order_name: key.order_name.clone(),
         key: as_text,
         key_type: (!textual).then(|| if key.sql_type == "character" { "bpchar".into() } else { key.sql_type.clone() }),
+        longest_key: (textual && key.modifier > 4).then(|| key.modifier - 4),
         key_column: format!("t.{quoted}"),
         doc,
         jsonb,
@@ -133,6 +155,11 @@ pub(super) async fn resolve(
         revision: "NULL::xid",
         fields,
     })
+}
+
+/// Whether a type is that of an extension, which may be in any schema.
+pub(super) fn is_citext(sql_type: &str) -> bool {
+    sql_type.rsplit('.').next() == Some("citext")
 }
 
 /// The columns for key and document, if the table has only these: a primary key of one column, and a column of JSON.
@@ -173,7 +200,8 @@ async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec
                 y.typnamespace = 'pg_catalog'::regnamespace, \
                 concat_ws(' ', format_type(a.atttypid, NULL), o.collname, o.collversion, \
                           (SELECT datcollate FROM pg_database WHERE datname = current_database())), \
-                a.attidentity = 'a', obj_description(c.oid, 'pg_class') LIKE '{MARK}%' \
+                a.attidentity = 'a', obj_description(c.oid, 'pg_class') LIKE '{MARK}%', a.atttypmod, \
+                to_jsonb(o)->>'collisdeterministic' = 'false' \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
            JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_collation o ON o.oid = a.attcollation \
@@ -198,6 +226,8 @@ async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec
             never_null: flag(4),
             builtin: flag(5),
             order_name: flags.get(6).cloned().flatten().unwrap_or_default(),
+            modifier: flags.get(9).and_then(|number| number.as_ref()?.parse().ok()).unwrap_or(-1),
+            merges: flag(10),
         })
     };
     Ok(rows.iter().filter_map(column).collect())

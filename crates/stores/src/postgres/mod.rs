@@ -404,8 +404,7 @@ impl Store for PostgresStore {
             Some("timestamp with time zone") => SameKeys::Moment,
             Some("uuid") => SameKeys::Uuid,
             Some("bpchar") => SameKeys::Padded,
-            // An extension's type, which may be in any schema.
-            Some(name) if name.rsplit('.').next() == Some("citext") => SameKeys::AnyCase,
+            Some(name) if existing::is_citext(name) => SameKeys::AnyCase,
             _ => SameKeys::Exact,
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Table {
     pub(super) key: String,
     /// The type to which a key given as text is cast. `None` for text itself.
     pub(super) key_type: Option<String>,
+    /// The most characters of a key, if the column cuts spaces off that are beyond them.
+    pub(super) longest_key: Option<i32>,
     /// The key's column as conditions name it, and its bare name, quoted.
     pub(super) key_column: String,
     pub(super) key_name: String,
@@ -128,6 +130,7 @@ impl Table {
             merge: Some(format!("{}.{MERGE}", identifier(schema))),
             key: "key".into(),
             key_type: None,
+            longest_key: None,
             key_column: "key".into(),
             key_name: "key".into(),
             doc_name: "doc".into(),
@@ -151,11 +154,13 @@ impl Table {
         }
     }
 
-    /// A key given as text, cast to the type of the column.
+    /// A key given as text, cast to the type of the column. A text that is too long gets a full stop at its end, so that
+    /// the server refuses it even if the rest is spaces, which it would cut off.
     fn cast(&self, key: &str) -> String {
-        match &self.key_type {
-            None => key.to_owned(),
-            Some(name) => format!("CAST({key}::text AS {name})"),
+        match (&self.key_type, self.longest_key) {
+            (Some(name), _) => format!("CAST({key}::text AS {name})"),
+            (None, Some(most)) => format!("({key} || CASE WHEN length({key}) > {most} THEN '.' ELSE '' END)"),
+            (None, None) => key.to_owned(),
         }
     }
 

@@ -9,8 +9,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
 use storebench_engine::store::{
-    Batch, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, Session, StepsFound,
-    Token,
+    Batch, Collected, Completions, Durability, ErrorKind, Op, OpError, Reject, Reply, Request, SameKeys, Session,
+    StepsFound, Token,
 };
 
 use super::errors::op_error;
@@ -18,6 +18,7 @@ use super::open::Still;
 use super::sql::{self, Format, KINDS, Kind, Table};
 use super::statements::{Bound, Prepared};
 use super::study_queries::{self, Asked};
+use super::theirs::same_keys;
 use crate::document;
 use crate::fair::FairLock;
 use crate::study_queries::ByNumber;
@@ -26,6 +27,8 @@ use crate::study_queries::ByNumber;
 pub(super) struct Collection {
     table: Table,
     format: Format,
+    /// Which keys the column takes for one.
+    same: SameKeys,
     /// The position of its first statement.
     first: usize,
     /// The page queries so far: field, whether the type is compared, and the position of the statement.
@@ -80,6 +83,7 @@ impl SqliteSession {
             .map(|(table, format)| Collection {
                 table: table.clone(),
                 format: *format,
+                same: if table.theirs { same_keys(prepared.connection(), table) } else { SameKeys::Exact },
                 first: prepared.reserve(KINDS),
                 pages: Vec::new(),
             })

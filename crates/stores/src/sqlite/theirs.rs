@@ -112,9 +112,15 @@ pub(super) fn same_keys(connection: &Connection, table: &Table) -> SameKeys {
         Some("RTRIM") => return SameKeys::Padded,
         _ => {}
     }
-    // SQLite converts texts in columns of these types to numbers: https://sqlite.org/datatype3.html, section 3.1.
-    let is_integer = |declared: String| declared.to_ascii_uppercase().contains("INT");
-    if first(&table.declared_type()).is_some_and(is_integer) { SameKeys::Integer } else { SameKeys::Exact }
+    // What SQLite makes of texts in a column of this type: https://sqlite.org/datatype3.html, section 3.1.
+    let declared = first(&table.declared_type()).unwrap_or_default().to_ascii_uppercase();
+    let is = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
+    match () {
+        () if is(&["INT"]) => SameKeys::Integer,
+        () if declared.is_empty() || is(&["CHAR", "CLOB", "TEXT", "BLOB"]) => SameKeys::Exact,
+        // Of type UUID, too, all that look like numbers are numbers.
+        () => SameKeys::Number,
+    }
 }
 
 /// Checks that the existing tables can be written by key. It only prepares statements, without running them.

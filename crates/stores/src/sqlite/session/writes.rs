@@ -2,13 +2,32 @@
 
 use std::sync::Arc;
 
-use storebench_engine::store::{Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, Token};
+use storebench_engine::store::{
+    Batch, BulkWrite, Completions, ErrorKind, Op, OpError, OpKind, Reject, Reply, SameKeys, Token,
+};
 
-use super::{BUSY, SqliteSession, bind, text};
+use super::{BUSY, Collection, SqliteSession, bind, text};
 use crate::document::{self, CHANGED, EXISTS, OVERFLOW, nothing_written, wrong_collection};
+use crate::refusals::refused;
 use crate::sqlite::errors::op_error;
 use crate::sqlite::sql::{Format, Kind};
 use crate::sqlite::statements::Bound;
+
+/// Refuses a key of which the column would make another one: `1.0`, or a number of too many digits.
+fn check_key(same: SameKeys, key: &str) -> Result<(), OpError> {
+    let whole = || key.trim().parse::<i64>();
+    let (fits, wanted) = match same {
+        SameKeys::Integer => (whole().is_ok(), "a whole number of 64 bits"),
+        SameKeys::Number => {
+            // A column of reals keeps these, too.
+            let exact = whole().is_ok_and(|whole| whole.unsigned_abs() < 1 << 53 && whole.to_string() == key);
+            let number = key.trim().parse::<f64>().is_ok();
+            (exact || !number, "no number, or a whole one of at most 15 digits, without zeros before it")
+        }
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(refused(format!("the key `{key}` does not fit the column: a key must be {wanted}"))) }
+}
 
 impl SqliteSession {
     /// Writes once it is this session's turn, which lasts until the operation has completed.
@@ -36,8 +55,9 @@ impl SqliteSession {
 
     /// Writes one document with one statement. The caller has the lock for writers.
     pub(in crate::sqlite) fn write_now<'r>(&mut self, collection: usize, op: &Op<'r>) -> Result<Reply<'r>, OpError> {
-        let format = self.collections[collection].format;
+        let Collection { format, same, .. } = self.collections[collection];
         let mut put = |statement, key, body| {
+            check_key(same, key)?;
             let body = bound(format, body)?;
             Ok::<_, OpError>((self.execute(collection, statement, &[text(key), body])?, Some(body)))
         };
@@ -87,6 +107,7 @@ impl SqliteSession {
     }
 
     fn counter(&mut self, collection: usize, key: &str, delta: i64, initial: i64) -> Result<Reply<'_>, OpError> {
+        check_key(self.collections[collection].same, key)?;
         let statement = self.statement(collection, Kind::Counter)?;
         bind(statement, &[text(key), Bound::Integer(delta), Bound::Integer(initial)])?;
         let mut rows = statement.raw_query();
@@ -107,7 +128,7 @@ impl SqliteSession {
     }
 
     fn bulk_write(&mut self, collection: usize, kind: BulkWrite, items: Batch<'_>) -> Result<Reply<'_>, OpError> {
-        let format = self.collections[collection].format;
+        let Collection { format, same, .. } = self.collections[collection];
         let mut rejects = std::mem::take(&mut self.rejects);
         rejects.clear();
         let written = self.transaction(true, true, |session| {
@@ -118,7 +139,7 @@ impl SqliteSession {
             };
             let statement = session.statement(collection, which)?;
             for (item, (key, body)) in items.iter().enumerate() {
-                let body = match bound(format, body) {
+                let body = match check_key(same, key).and_then(|()| bound(format, body)) {
                     Ok(body) => body,
                     Err(error) => {
                         rejects.push(Reject { item, error });

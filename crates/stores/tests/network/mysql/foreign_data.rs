@@ -330,7 +330,8 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
         ("CREATE TABLE t (id INT PRIMARY KEY, doc JSON) ENGINE=MyISAM", "MyISAM"),
         ("CREATE TABLE t (id INT, doc JSON)", "no primary key"),
         ("CREATE TABLE t (id TEXT, doc JSON, PRIMARY KEY (id(10)))", "no column `id(…)`"),
-        ("CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_lithuanian_ci PRIMARY KEY, doc JSON)", "letters are one"),
+        ("CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_lithuanian_ci PRIMARY KEY, doc JSON)", "characters are one"),
+        ("CREATE TABLE t (id VARCHAR(9) COLLATE cp1251_ukrainian_ci PRIMARY KEY, doc JSON)", "characters are one"),
         ("CREATE TABLE t (id DOUBLE PRIMARY KEY, doc JSON)", "only be read"),
         ("CREATE TABLE t (id VARCHAR(9) CHARACTER SET cp932 PRIMARY KEY, doc JSON)", "are one in Unicode"),
         ("CREATE TABLE t (id INT PRIMARY KEY, doc INT)", "does not fit"),
@@ -394,6 +395,7 @@ fn tables_of_others_are_written_only_where_no_other_row_can_change() {
         ("YEAR", "2007", &["7", "2007x"]),
         ("BINARY(3)", "abc", &["ab", "abc\0"]),
         ("CHAR(9) COLLATE utf8mb4_general_ci", "abc", &["abc ", "àbc"]),
+        ("VARCHAR(9) COLLATE utf8mb4_nopad_bin", "abcdefghi", &["abcdefghi ", "abcdefghij"]),
     ] {
         let table = format!("CREATE TABLE t (id {sql_type} PRIMARY KEY, doc JSON)");
         let store = open(&table, Prepare::WriteExisting, Body::Json).unwrap();

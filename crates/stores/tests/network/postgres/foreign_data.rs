@@ -1,11 +1,13 @@
 //! Storebench never changes data that it does not own.
 
 use storebench_engine::store::{
-    CollectionId, CollectionLayout, ErrorKind, Existing, Layout, Namespace, Op, Prepare, StoreError,
+    BatchBuf, BulkWrite, CollectionId, CollectionLayout, Durability, ErrorKind, Existing, Layout, Namespace, Op,
+    Prepare, StoreError,
 };
 use storebench_study::workload::Body;
 
 use super::talk::{Talk, keys, layout, options, sql};
+use crate::driven::Driven;
 use crate::server::Server;
 
 /// An existing table with a thousand books.
@@ -198,4 +200,70 @@ fn a_sample_of_a_large_table_comes_from_all_over_it() {
         let there = numbers.iter().filter(|n| **n / 4_001 == tenth).count();
         assert!(there > 0, "none of 400 keys are from tenth {tenth}");
     }
+}
+
+#[test]
+fn keys_that_a_column_would_change_are_not_written() {
+    let server = Server::start("postgres");
+    sql(&server, "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)");
+    sql(&server, "CREATE DOMAIN of_mine AS integer");
+    let open = |sql_type: &str| {
+        sql(&server, &format!("DROP TABLE IF EXISTS t; CREATE TABLE t (id {sql_type} PRIMARY KEY, doc jsonb)"));
+        let store = storebench_stores::open(&server.url).unwrap();
+        store.prepare(&existing("t", None, Some("doc")), Prepare::WriteExisting).map(|()| store)
+    };
+    for sql_type in [
+        "numeric(10,2)",
+        "name",
+        "text COLLATE any_case",
+        "of_mine",
+        "date",
+        "timestamptz(0)",
+        "interval",
+        "boolean",
+        "bytea",
+        "real",
+    ] {
+        let error = open(sql_type).map(drop).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::NotSupported(text) if text.contains("only be read")),
+            "{sql_type}: {error}"
+        );
+    }
+    for (sql_type, key) in
+        [("numeric", "1.001"), ("text", "a "), ("char(3)", "abc"), ("timestamptz", "2024-01-01 00:00:00+00")]
+    {
+        let mut talk = Driven::open(&*open(sql_type).unwrap(), Durability::FSYNC).unwrap();
+        talk.call(Op::Upsert { key, body: b"{}" }).unwrap();
+    }
+    let mut driven = Driven::open(&*open("varchar(3)").unwrap(), Durability::FSYNC).unwrap();
+    driven.call(Op::Upsert { key: "äbc", body: b"{}" }).unwrap();
+    for op in [Op::Upsert { key: "äbc ", body: b"[]" }, Op::Insert { key: "abc ", body: b"[]" }] {
+        assert_eq!(driven.call(op).unwrap_err().kind, ErrorKind::Refused);
+    }
+    assert_eq!(driven.call(Op::Delete { key: "äbc " }).unwrap_err().kind, ErrorKind::NotFound);
+    for kind in [BulkWrite::Insert, BulkWrite::Upsert] {
+        let mut items = BatchBuf::new();
+        ["xyz  ", "a  ", "a"].iter().for_each(|key| items.push(key, b"[]"));
+        let reply = driven.call(Op::BulkWrite { kind, items: items.as_batch() }).unwrap();
+        let rejected: Vec<usize> = reply.as_reply().rejects.iter().map(|reject| reject.item).collect();
+        assert!(rejected.contains(&0) && (kind == BulkWrite::Insert || rejected.len() == 1), "{rejected:?}");
+        let keys = "SELECT string_agg(quote_literal(id), ' ' ORDER BY id COLLATE \"C\") FROM t";
+        assert_eq!(sql(&server, keys).trim(), "'a' 'a  ' 'äbc'");
+        sql(&server, "DELETE FROM t WHERE id <> 'äbc'");
+    }
+    drop(driven);
+    // JSON in a row keeps its text.
+    sql(
+        &server,
+        r#"DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, doc json); INSERT INTO t VALUES (1, '{"a":1e5,"a":"\u0000"}')"#,
+    );
+    let store = storebench_stores::open(&server.url).unwrap();
+    store.prepare(&existing("t", None, None), Prepare::ReadOnly).unwrap();
+    let mut driven = Driven::open(&*store, Durability::FSYNC).unwrap();
+    let row = driven.call(Op::Read { key: "1" }).unwrap();
+    assert_eq!(
+        row.as_reply().body.map(String::from_utf8_lossy).as_deref(),
+        Some(r#"{"id":1,"doc":{"a":1e5,"a":"\u0000"}}"#)
+    );
 }
