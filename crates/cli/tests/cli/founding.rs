@@ -347,7 +347,8 @@ fn soak_on_opensearch() {
 #[test]
 #[ignore = "soak: the whole laptop presets"]
 fn soak_on_cassandra() {
-    let server = Server::start_with("cassandra", &["--option", "commitlog_sync: batch"]);
+    // With half of this heap it ends with an OutOfMemoryError.
+    let server = Server::start_with("cassandra", &["--option", "commitlog_sync: batch", "--option=-Xmx1g"]);
     all_run_whole(&server.url, &[]);
 }
 

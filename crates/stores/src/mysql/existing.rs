@@ -351,6 +351,7 @@ pub(super) async fn resolve(
         doc,
         doc_column: existing.body.as_deref().map(identifier).unwrap_or_default(),
         fields,
+        leads: Vec::new(),
     })
 }
 

@@ -134,10 +134,16 @@ impl MysqlStore {
             let table = match &collection.existing {
                 Some(existing) => existing::resolve(server, existing, body, how == Prepare::WriteExisting).await?,
                 None => {
-                    let (has, _) = catalog::has(server, name).await?;
+                    let (has, made) = catalog::has(server, name).await?;
                     let mut indexed = collection.indexes.concat();
                     indexed.retain(|field| has.contains(&sql::field_column(field)));
-                    Table::ours(&self.target.database, name, body, how == Prepare::ReadOnly, indexed)
+                    let lead = |fields: &Vec<String>| {
+                        let (name, _) = sql::index_definition(fields);
+                        made.contains(&name).then(|| fields.first().map(|first| (first.clone(), name)))?
+                    };
+                    let leads = collection.indexes.iter().filter_map(lead).collect();
+                    let read_only = how == Prepare::ReadOnly;
+                    Table { leads, ..Table::ours(&self.target.database, name, body, read_only, indexed) }
                 }
             };
             tables.push(table);
@@ -250,6 +256,7 @@ impl Store for MysqlStore {
             durability: (!ready.read_only).then_some(options.durability),
             consistency: options.consistency,
             timeout: options.timeout,
+            limits: true,
         };
         session::open(setup, &server.facts, ready.tables, options.in_flight).await
     }

@@ -35,12 +35,20 @@ pub(super) struct Setup {
     pub(super) durability: Option<Durability>,
     pub(super) consistency: ReadConsistency,
     pub(super) timeout: Duration,
+    /// Whether the server ends a statement after that time. It does not notice that its connection is gone.
+    pub(super) limits: bool,
 }
 
 impl Setup {
     async fn connect(&self, within: Duration) -> Result<Connection, StoreError> {
-        let first = if self.durability.is_none() { READ_ONLY } else { "" };
-        let conn = self.target.login(first, within).await?;
+        let mut first = if self.durability.is_none() { READ_ONLY } else { "SET SESSION autocommit = 1" }.to_owned();
+        if self.limits {
+            // MariaDB reads the first comment, MySQL the second. Both statements above end with a SET.
+            let most = self.timeout.max(Duration::from_secs(1));
+            let (s, ms) = (most.as_secs_f64(), most.as_millis());
+            first += &format!(" /*M! , max_statement_time = {s} */ /*!50708 , max_execution_time = {ms} */");
+        }
+        let conn = self.target.login(&first, within).await?;
         Ok(Connection { conn, prepared: HashMap::new() })
     }
 
@@ -226,7 +234,7 @@ mod tests {
         let (address, _) = Address::of_database(&url, &url, 3306, false, &mut options).unwrap();
         let target = Target { address, user: "u".into(), database: "d".into() };
         let timeout = Duration::from_secs(60);
-        let setup = Setup { target, durability: None, consistency: ReadConsistency::Strong, timeout };
+        let setup = Setup { target, durability: None, consistency: ReadConsistency::Strong, timeout, limits: false };
         let pool = Pool {
             setup,
             permits: Semaphore::new(64),

@@ -52,6 +52,8 @@ pub(super) struct Table {
     /// The column of the document, quoted.
     pub(super) doc_column: String,
     pub(super) fields: Fields,
+    /// Of our indexes: the first field and the name.
+    pub(super) leads: Vec<(String, String)>,
 }
 
 /// What a table of another program requires of writes.
@@ -172,6 +174,7 @@ impl Table {
             doc: if body == Body::Counter { "CAST(`body` AS CHAR)".into() } else { "`body`".into() },
             doc_column: "`body`".into(),
             fields: if body == Body::Json { Fields::Json(indexed) } else { Fields::None },
+            leads: Vec::new(),
         }
     }
 
@@ -268,7 +271,10 @@ impl Table {
             Text::Page(field, long) => {
                 let order = self.by_bytes();
                 let condition = self.equals(field, *long)?;
-                format!("SELECT {key}, {doc} FROM {place} WHERE {condition} ORDER BY {order} LIMIT ?")
+                // Or else the server reads keys in their order until enough have the value: maybe all.
+                let index = self.leads.iter().find(|(first, _)| **first == **field);
+                let index = index.map(|(_, name)| format!(" FORCE INDEX ({})", identifier(name))).unwrap_or_default();
+                format!("SELECT {key}, {doc} FROM {place}{index} WHERE {condition} ORDER BY {order} LIMIT ?")
             }
             Text::One(_) | Text::Many(..) | Text::Query(_) => return Err(OpError::unsupported()),
         })
@@ -361,8 +367,12 @@ mod tests {
         for kind in OpKind::ALL {
             assert_eq!(table.fits(kind).is_ok(), !kind.writes() && kind != OpKind::Counter, "{kind}");
         }
+        let table = Table { leads: vec![("user".into(), "by_user".into())], ..table };
         let page = |field: &str, long| table.text(&Text::Page(field.into(), long)).unwrap();
-        assert_eq!(page("user", false), "SELECT `key`, `body` FROM `d`.`t` WHERE `of_user` = ? ORDER BY `key` LIMIT ?");
+        assert_eq!(
+            page("user", false),
+            "SELECT `key`, `body` FROM `d`.`t` FORCE INDEX (`by_user`) WHERE `of_user` = ? ORDER BY `key` LIMIT ?"
+        );
         assert!(page("user", true).contains("WHERE `of_user` = LEFT(?, 128) AND CAST(IF("));
         assert!(page("n", false).contains("JSON_EXTRACT(`body`, '$.\"n\"'))) AS BINARY) = ?"));
         let sought = |wanted: &str| table.sought("user", wanted);

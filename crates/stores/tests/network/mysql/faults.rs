@@ -4,7 +4,9 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use storebench_engine::store::{BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError};
+use storebench_engine::store::{
+    Batch, BatchBuf, BulkWrite, Durability, ErrorKind, Op, Prepare, SessionOptions, StoreError,
+};
 
 use super::{client, sql};
 use crate::driven::{Driven, PATIENCE, layout, options};
@@ -97,7 +99,7 @@ fn an_abandoned_operation_gives_its_connection_up() {
     let server = Server::start("mariadb");
     let store = storebench_stores::open(&server.url).unwrap();
     store.prepare(&layout(), Prepare::Fresh).unwrap();
-    let one = SessionOptions { in_flight: 1, ..options(Durability::FSYNC) };
+    let one = SessionOptions { in_flight: 1, timeout: PATIENCE, ..options(Durability::FSYNC) };
     let mut driven = Driven::open_with(&*store, &one).unwrap();
     driven.call(Op::Upsert { key: "a", body: b"1" }).unwrap();
     let mut locked = client(&server).args(["-e", "LOCK TABLES documents WRITE; SELECT SLEEP(600)"]).spawn().unwrap();
@@ -113,6 +115,15 @@ fn an_abandoned_operation_gives_its_connection_up() {
     let begun = std::time::Instant::now();
     driven.wait(PATIENCE, |answers| answers > 0);
     assert_eq!(driven.take().unwrap().unwrap().as_reply().documents, 0, "{asked:?} after {:?}", begun.elapsed());
+    // A server ends a statement of which nobody waits for the end.
+    let brief = SessionOptions { in_flight: 1, timeout: Duration::from_secs(1), ..options(Durability::FSYNC) };
+    let mut driven = Driven::open_with(&*store, &brief).unwrap();
+    let query = Op::Query { number: 0, text: "SELECT SLEEP(600)", values: Batch::default() };
+    driven.submit(query);
+    driven.wait(PATIENCE, |answers| answers > 0);
+    let answer = driven.take().unwrap();
+    println!("after its time: {answer:?}");
+    while sql(&server, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE state = 'User sleep'") != "0" {}
 }
 
 #[test]
@@ -153,7 +164,7 @@ fn locks_that_others_hold_are_temporary_and_abort_transactions() {
     let Err(StoreError::Unreachable(text)) = Driven::open_with(&*store, &many) else { panic!("opened") };
     assert!(text.contains("max_connections"), "{text}");
     // What a bulk write has committed is reported, though it cannot ask which keys of the rest exist.
-    let one = SessionOptions { in_flight: 1, ..options(Durability::FSYNC) };
+    let one = SessionOptions { in_flight: 1, timeout: PATIENCE, ..options(Durability::FSYNC) };
     let mut driven = Driven::open_with(&*store, &one).unwrap();
     let mut items = BatchBuf::new();
     ["x", "y", "x"].iter().for_each(|key| items.push(key, b"1"));
