@@ -347,7 +347,7 @@ fn soak_on_opensearch() {
 #[test]
 #[ignore = "soak: the whole laptop presets"]
 fn soak_on_cassandra() {
-    // With half of this heap it ends with an OutOfMemoryError.
+    // With half of this heap, the server ended during `parallel-transfer`.
     let server = Server::start_with("cassandra", &["--option", "commitlog_sync: batch", "--option=-Xmx1g"]);
     all_run_whole(&server.url, &[]);
 }
