@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::TransferError;
@@ -228,11 +229,14 @@ fn parts(why: &str) -> Vec<String> {
     parts
 }
 
-/// A record for the file: its own text if it is valid JSON, else that text as a string.
+/// A record for the file: its own text if any parser reads it as JSON, else that text as a string.
 pub(crate) fn record(text: &[u8]) -> Box<RawValue> {
     // JSON has line ends only between its values, and the file has a line for each record.
     let on_one_line: Vec<u8> = text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect();
-    serde_json::from_slice(&on_one_line).or_else(|_| to_raw_value(&String::from_utf8_lossy(text))).unwrap_or_default()
+    serde_json::from_slice::<Value>(&on_one_line)
+        .and_then(|_| serde_json::from_slice(&on_one_line))
+        .or_else(|_| to_raw_value(&String::from_utf8_lossy(text)))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -245,6 +249,8 @@ mod tests {
             (r#"{"n":12345678901234567890.10,"a":1,"a":2}"#, r#"{"n":12345678901234567890.10,"a":1,"a":2}"#),
             ("{\"a\":\r\n1}", r#"{"a":  1}"#),
             ("{\"a\n", r#""{\"a\n""#),
+            // Half of a pair, which many parsers refuse.
+            (r#"{"a":"\ud800"}"#, r#""{\"a\":\"\\ud800\"}""#),
         ] {
             assert_eq!(record(text.as_bytes()).get(), kept);
         }
