@@ -35,13 +35,12 @@ struct Column {
     order_name: String,
     /// The number in the parentheses of its type, as PostgreSQL keeps it; -1 without them.
     modifier: i32,
-    /// Whether its collation takes different texts for one.
+    /// Whether its collation, or that of a unique index of it, takes different texts for one.
     merges: bool,
 }
 
 /// Types of keys that are written, apart from texts: of these, it is known which texts are one key, and none is rounded.
-const WRITTEN_KEYS: [&str; 7] =
-    ["character", "smallint", "integer", "bigint", "numeric", "uuid", "timestamp with time zone"];
+const WRITTEN_KEYS: [&str; 6] = ["character", "smallint", "integer", "bigint", "numeric", "uuid"];
 
 /// Finds out how to read or write a table of another program. `name` is `schema.table`, or a table in `public`. If no
 /// column is named, the key is the primary key, and the document is the whole row, which can only be read. `write` says
@@ -106,7 +105,9 @@ pub(super) async fn resolve(
             their.check_row(write, body)?;
             let fields = columns.iter().map(|c| (c.name.clone(), c.sql_type.clone())).collect();
             // As `jsonb`, a column of `json` would lose repeated members and the notation of its numbers.
-            let keeps = columns.iter().any(|column| column.sql_type == "json");
+            // A type of others may be one over `json`.
+            let keeps =
+                columns.iter().any(|column| column.sql_type.trim_end_matches("[]") == "json" || !column.builtin);
             (if keeps { "row_to_json(t.*)::text" } else { "to_jsonb(t.*)" }.to_owned(), !keeps, Fields::Columns(fields))
         }
         Some(wanted) => {
@@ -201,7 +202,9 @@ async fn columns(server: &mut Connected, schema: &str, name: &str) -> Result<Vec
                 concat_ws(' ', format_type(a.atttypid, NULL), o.collname, o.collversion, \
                           (SELECT datcollate FROM pg_database WHERE datname = current_database())), \
                 a.attidentity = 'a', obj_description(c.oid, 'pg_class') LIKE '{MARK}%', a.atttypmod, \
-                to_jsonb(o)->>'collisdeterministic' = 'false' \
+                EXISTS (SELECT 1 FROM pg_collation d WHERE to_jsonb(d)->>'collisdeterministic' = 'false' AND (d.oid = o.oid \
+                        OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique \
+                                   AND i.indkey[0] = a.attnum AND i.indcollation[0] = d.oid))) \
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
            JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_collation o ON o.oid = a.attcollation \

@@ -107,19 +107,20 @@ fn check_keys(path: &Path, connection: &Connection, name: &str, table: &Table) -
 /// Which keys the table's unique index takes for one. A table of unknown form is taken to tell all keys apart.
 pub(super) fn same_keys(connection: &Connection, table: &Table) -> SameKeys {
     let first = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).ok();
-    match first(&table.collation()).as_deref() {
-        Some("NOCASE") => return SameKeys::AnyAsciiCase,
-        Some("RTRIM") => return SameKeys::Padded,
-        _ => {}
-    }
     // What SQLite makes of texts in a column of this type: https://sqlite.org/datatype3.html, section 3.1.
-    let declared = first(&table.declared_type()).unwrap_or_default().to_ascii_uppercase();
+    // What is no column is the row's number.
+    let declared = first(&table.declared_type()).map_or("INT".to_owned(), |declared| declared.to_ascii_uppercase());
     let is = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
-    match () {
-        () if is(&["INT"]) => SameKeys::Integer,
-        () if declared.is_empty() || is(&["CHAR", "CLOB", "TEXT", "BLOB"]) => SameKeys::Exact,
-        // Of type UUID, too, all that look like numbers are numbers.
-        () => SameKeys::Number,
+    if is(&["INT"]) {
+        return SameKeys::Integer;
+    }
+    let text = declared.is_empty() || is(&["CHAR", "CLOB", "TEXT", "BLOB"]);
+    // Of type UUID, too, all that look like numbers are numbers.
+    match first(&table.collation()).as_deref() {
+        _ if !text => SameKeys::Number,
+        Some("NOCASE") => SameKeys::AnyAsciiCase,
+        Some("RTRIM") => SameKeys::Padded,
+        _ => SameKeys::Exact,
     }
 }
 
